@@ -1,0 +1,300 @@
+// What a sentence is about.
+//
+// Only names settle it: a removed field, or one of the values that ask for
+// more, offered. Everything else in this file is about how a sentence hangs
+// together with one beside it, and never removes anything alone. So a text
+// that merely speaks of permissions, sandboxes or approval stays as it is.
+
+package schema
+
+import (
+	"regexp"
+	"sort"
+	"strings"
+	"sync"
+	"unicode"
+	"unicode/utf8"
+)
+
+// subject is what the prose of one tool must no longer speak of.
+type subject struct {
+	names  []string // removed fields
+	values []string // values that ask for more; identifiers only
+	enums  []string // all values that the removed fields listed
+	stay   []string // properties that stay
+}
+
+// naming is what one sentence names. It is cheap to see, so every sentence is
+// looked at.
+type naming struct {
+	core    bool // it is about a removed field
+	mention bool // it names a removed field or value, in whatever sense
+}
+
+// tenor is what else a sentence says. It decides about the neighbours of what
+// goes, so only they are looked at: most sentences of a description never are.
+type tenor struct {
+	stays   string // a property that stays and that it documents
+	foreign bool   // it holds code that is none of ours: it documents something of its own
+	rise    bool   // it speaks of getting more than the sandbox allows
+	consent bool   // it speaks of being asked or allowed
+	denial  bool   // it leads in from a denial
+	link    bool   // it refers to what was said before
+}
+
+var (
+	riseRE = regexp.MustCompile(`(?i)\bescalat|\bunsandboxed\b` +
+		`|\b(?:run|running|execut\w+|retry\w*|rerun\w*|work\w*)\s+(?:\w+\s+){0,4}(?:without|outside)\s+(?:of\s+)?(?:the\s+|any\s+)?(?:\w+\s+)?sandbox` +
+		`|\b(?:bypass\w*|disabl\w+|overrid\w+|leav\w+|escap\w+)\s+(?:the\s+|any\s+|its\s+)?(?:\w+\s+)?sandbox` +
+		`|\b(?:wider|broader|elevated|higher|additional|extra|more)\s+(?:\w+\s+)?(?:permissions?|access|modes?|privileges?|rights)\b` +
+		`|\bfull access\b`)
+	consentRE = regexp.MustCompile(`(?i)\bapprov(?:al|e|es|ed|er|ing)\b|\bconsents?\b` +
+		`|\b(?:ask|request|prompt)\w*\s+(?:\w+\s+){0,4}(?:permission|confirmation)\b` +
+		`|\b(?:user|human|operator|person)\s+(?:\w+\s+){0,3}(?:asked|prompted|confirms?|declines?|rejects?|refuses?)\b` +
+		`|\bprompts?\s+the\s+(?:user|human|operator)\b`)
+	conditionRE = regexp.MustCompile(`(?i)^\W*(?:if|when|whenever|where|should|once|in case|as soon as)\b`)
+	attemptRE   = regexp.MustCompile(`(?i)\b(?:attempt\w*|retr(?:y|ies|ied|ying)|rerun\w*|try(?:ing)?)\b`)
+	deniedRE    = regexp.MustCompile(`(?i)\b(?:den(?:y|ies|ied|ial|ials)|block(?:s|ed|ing)?|refus(?:e|es|ed|al)|reject(?:s|ed|ion)?|restrict(?:s|ed|ions?)?|not permitted|forbid(?:s|den)?)\b`)
+
+	pronounRE = regexp.MustCompile(`(?i)^\W*(?:it|its|they|them|their|doing so|do so|both|either way|only then|then|otherwise|if so|if not|else` +
+		`|in (?:that|this|such|those|these|either|both) (?:a )?cases?|after(?:wards| that| this)|once (?:it|this|that|they|granted|approved|allowed)` +
+		`|(?:when|after|until|unless|if|before|without) (?:it|this|that|they|them|granted|approved|allowed|denied|rejected|declined)` +
+		`|instead|therefore|thus|hence|however|likewise|consequently|as a result|for example|for instance|e\.g\.|note that (?:this|that|it|they|these))\b`)
+	demonstrativeRE = regexp.MustCompile(`(?i)^\W*(?:this|that|these|those|such)\s+(?:an?\s+)?(\w+)`)
+	objectRE        = regexp.MustCompile(`(?i)\b(?:this|that|these|those|such)\s+(?:an?\s+)?(?:\w+\s+)?(?:retry|retries|request|setting|option|parameter|field|flag|argument|value|override|exception|approval|permission|mode)s?\b` +
+		`|^\W*the\s+(?:retry|override|prompt|request)\b`)
+	imperativeRE = regexp.MustCompile(`(?i)^\W*(?:[a-z']+\s+){1,3}(?:it|them)\b`)
+	explainRE    = regexp.MustCompile(`(?i)^\W*(?:always\s+|briefly\s+|then\s+)?(?:explain|state|say|give|describe|justify)\b.*\b(?:why|reasons?)\b`)
+	offerRE      = regexp.MustCompile(`(?i)\b(?:set|use|uses|using|pass|passing|request\w*|retry\w*|rerun|choose|pick|select|switch|ask|specify|allow\w*|grant\w*|may|can|need|needs|require|requires|available|accepts?|one of|either)\b`)
+)
+
+// places are what a demonstrative may point to without pointing back to an
+// option: "This tool returns…".
+var places = map[string]bool{
+	"tool": true, "function": true, "shell": true, "session": true, "environment": true, "machine": true, "project": true,
+	"repository": true, "repo": true, "server": true, "client": true, "workspace": true, "output": true, "file": true, "files": true,
+	"command": true, "commands": true, "directory": true, "path": true,
+}
+
+// isIdentifier tells a name that can only be a name (sandbox_permissions,
+// dangerouslyDisableSandbox, danger-full-access) from a word of the language
+// (justification).
+func isIdentifier(s string) bool {
+	letters := false
+	for i, r := range s {
+		switch {
+		case unicode.IsLetter(r):
+			if i > 0 && unicode.IsUpper(r) && strings.ToUpper(s) != s {
+				return true
+			}
+			letters = true
+		case r == '_' || r == '-' || unicode.IsDigit(r):
+			if letters && i+1 < len(s) {
+				return true
+			}
+		default:
+			return false
+		}
+	}
+	return false
+}
+
+// find returns where word stands in text as a whole word.
+func find(text, word string) []int {
+	var at []int
+	if word == "" {
+		return nil
+	}
+	for i := 0; ; {
+		n := strings.Index(text[i:], word)
+		if n < 0 {
+			return at
+		}
+		n += i
+		i = n + len(word)
+		if !wordEnds(text[:n]) && !wordStarts(text[i:]) {
+			at = append(at, n)
+		}
+	}
+}
+
+// wordEnds reports whether a word, or a word and a hyphen, ends text.
+func wordEnds(text string) bool {
+	if n := len(text); n > 1 && text[n-1] == '-' {
+		text = text[:n-1]
+	}
+	r, _ := utf8.DecodeLastRuneInString(text)
+	return text != "" && isWord(r)
+}
+
+func wordStarts(text string) bool {
+	if len(text) > 1 && text[0] == '-' {
+		text = text[1:]
+	}
+	r, _ := utf8.DecodeRuneInString(text)
+	return text != "" && isWord(r)
+}
+
+// isWord holds for letters that continue a word beside a name. Scripts that
+// write no spaces are left out: there a name stands directly beside letters.
+func isWord(r rune) bool {
+	return r == '_' || r < 0x530 && (unicode.IsLetter(r) || unicode.IsDigit(r))
+}
+
+// firstName returns the first of the subject's names that text holds.
+func (s *subject) firstName(text string) string {
+	for _, n := range s.names {
+		if len(find(text, n)) > 0 {
+			return n
+		}
+	}
+	return ""
+}
+
+// relevant is a quick test: false means that no sentence of text can be core.
+func (s *subject) relevant(text string) bool {
+	for _, n := range s.names {
+		if strings.Contains(text, n) || !isIdentifier(n) && strings.Contains(text, capital(n)) {
+			return true
+		}
+	}
+	for _, v := range s.values {
+		if strings.Contains(text, v) {
+			return true
+		}
+	}
+	return false
+}
+
+func capital(s string) string {
+	r, n := utf8.DecodeRuneInString(s)
+	return string(unicode.ToUpper(r)) + s[n:]
+}
+
+// naming says what a sentence names.
+func (s *subject) naming(text string) naming {
+	var t naming
+	// What holds for the whole sentence is looked up once, and only if asked.
+	code := sync.OnceValue(func() []span { return codeSpans(text) })
+	topical := sync.OnceValue(func() bool { return riseRE.MatchString(text) || consentRE.MatchString(text) })
+	for _, name := range s.names {
+		if isIdentifier(name) {
+			if len(find(text, name)) > 0 {
+				return naming{core: true, mention: true}
+			}
+			continue
+		}
+		for _, form := range [...]string{name, capital(name)} {
+			for _, at := range find(text, form) {
+				t.mention = true
+				if topical() || inside(code(), at) || namedAsField(text, at, at+len(form)) {
+					return naming{core: true, mention: true}
+				}
+			}
+		}
+	}
+	for _, v := range s.values {
+		if len(find(text, v)) > 0 {
+			t.mention = true
+			if offerRE.MatchString(text) || riseRE.MatchString(text) {
+				return naming{core: true, mention: true}
+			}
+		}
+	}
+	for _, v := range s.enums {
+		if isIdentifier(v) && len(find(text, v)) > 0 {
+			t.mention = true
+		}
+	}
+	return t
+}
+
+// tenor says how a sentence hangs together with others.
+func (s *subject) tenor(text string) *tenor {
+	code := codeSpans(text)
+	t := &tenor{
+		stays:   s.documents(text, code),
+		rise:    riseRE.MatchString(text),
+		consent: consentRE.MatchString(text),
+		link: pronounRE.MatchString(text) || objectRE.MatchString(text) ||
+			imperativeRE.MatchString(text) || explainRE.MatchString(text),
+	}
+	t.denial = deniedRE.MatchString(text) && (conditionRE.MatchString(text) ||
+		strings.Contains(strings.ToLower(text), "sandbox") && attemptRE.MatchString(text))
+	if m := demonstrativeRE.FindStringSubmatch(text); m != nil && !places[strings.ToLower(m[1])] {
+		t.link = true
+	}
+	for _, c := range code {
+		if !s.ours(text[c.start:c.end]) {
+			t.foreign = true
+		}
+	}
+	return t
+}
+
+// ours reports whether a piece of code names a removed field or value.
+func (s *subject) ours(code string) bool {
+	for _, list := range [...][]string{s.names, s.values, s.enums} {
+		for _, v := range list {
+			if len(find(code, v)) > 0 {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// inside reports whether a position lies in one of the zones, which are in
+// order.
+func inside(zones []span, at int) bool {
+	i := sort.Search(len(zones), func(i int) bool { return zones[i].end > at })
+	return i < len(zones) && zones[i].start <= at
+}
+
+var (
+	supplyRE = regexp.MustCompile(`(?i)\b(?:provide|include|supply|give|pass|add|set|fill in|write|state|explain(?: \w+)? in|plus|together with|along with)\s+(?:(?:an?|the|your|its|one|short|brief|clear|concise|one-sentence|one-line|helpful|honest|specific|non-empty|written)\s+){0,4}$`)
+	nounRE   = regexp.MustCompile(`(?i)^[\x60"'”’]?\s*(?:parameter|argument|field|option|property|flag|is\b|must\b|should\b|may\b|can\b|=|:|\((?:string|boolean|required|optional))`)
+	labelRE  = regexp.MustCompile(`(?i)\b(?:parameter|argument|field|option|property|flag)\s+$`)
+)
+
+// namedAsField reports whether a word of the language stands for the field of
+// that name: quoted, labelled as a field, or asked for.
+func namedAsField(text string, start, end int) bool {
+	before, after := text[max(0, start-80):start], text[end:min(len(text), end+40)]
+	if start > 0 && strings.IndexByte("`\"'", text[start-1]) >= 0 {
+		return true
+	}
+	return supplyRE.MatchString(before) || labelRE.MatchString(before) || nounRE.MatchString(after)
+}
+
+// documents returns a property that stays and that the sentence names as one.
+// A word of the language (command) must stand in backticks or quotes; within a
+// longer piece of code, an example call for instance, nothing is documented.
+func (s *subject) documents(text string, code []span) string {
+	for _, c := range code {
+		in := strings.TrimSpace(strings.Trim(text[c.start:c.end], "`"))
+		for _, name := range s.stay {
+			if rest, ok := strings.CutPrefix(in, name); ok && name != "" && (rest == "" || rest[0] == ':' || rest[0] == '=') {
+				return name
+			}
+		}
+	}
+	for _, name := range s.stay {
+		for _, at := range find(text, name) {
+			if inside(code, at) {
+				continue
+			}
+			end := at + len(name)
+			quoted := at > 0 && end < len(text) && (text[at-1] == '"' || text[at-1] == '\'') && text[end] == text[at-1]
+			switch {
+			case quoted && strings.HasPrefix(strings.TrimLeft(text[end+1:], " "), ":"):
+				// a key in an example
+			case quoted, isIdentifier(name), typeRE.MatchString(text[end:min(len(text), end+16)]):
+				return name
+			}
+		}
+	}
+	return ""
+}
+
+var typeRE = regexp.MustCompile(`^\s\((?:string|number|integer|boolean|array|object|required|optional)\b`)
