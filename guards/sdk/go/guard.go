@@ -1,0 +1,58 @@
+//go:build wasip1
+
+package guard
+
+import "unsafe"
+
+// Pass is the verdict of a guard that has no objection.
+const Pass int32 = 1
+
+const (
+	deny int32 = 2
+	ask  int32 = 3
+)
+
+// Deny gives the reason and returns the verdict to deny. The reason is shown
+// to the model, at most 300 characters of it: say what would be accepted.
+func Deny(why string) int32 {
+	reason(unsafe.StringData(why), uint32(len(why)))
+	return deny
+}
+
+// Ask gives the reason and returns the verdict to ask an approver.
+func Ask(why string) int32 {
+	reason(unsafe.StringData(why), uint32(len(why)))
+	return ask
+}
+
+// Note writes text to the audit log: at most 8 notes of 1 KiB.
+func Note(text string) { note(unsafe.StringData(text), uint32(len(text))) }
+
+// buffer holds most answers; a longer one gets memory of its own.
+var buffer [4 << 10]byte
+
+// Get returns the value at a JSON Pointer (RFC 6901) in the input document: a
+// string decoded, anything else as compact JSON. It reports false if there is
+// none. A malformed pointer ends the guard, which denies the call.
+func Get(pointer string) (string, bool) {
+	b := buffer[:]
+	for {
+		n := get(unsafe.StringData(pointer), uint32(len(pointer)), unsafe.SliceData(b), uint32(len(b)))
+		if n < 0 {
+			return "", false
+		}
+		if int(n) <= len(b) {
+			return string(b[:n]), true
+		}
+		b = make([]byte, n)
+	}
+}
+
+//go:wasmimport guardproxy get
+func get(path *byte, pathLen uint32, dst *byte, capacity uint32) int32
+
+//go:wasmimport guardproxy reason
+func reason(ptr *byte, n uint32)
+
+//go:wasmimport guardproxy note
+func note(ptr *byte, n uint32)

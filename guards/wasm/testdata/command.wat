@@ -1,0 +1,4 @@
+;; Is a command.
+(module
+  (memory (export "memory") 1)
+  (func (export "_start")))

@@ -1,0 +1,10 @@
+;; Denies with the tool's name as the reason.
+(module
+  (import "guardproxy" "get" (func $get (param i32 i32 i32 i32) (result i32)))
+  (import "guardproxy" "reason" (func $reason (param i32 i32)))
+  (import "guardproxy" "note" (func $note (param i32 i32)))
+  (memory (export "memory") 1)
+  (data (i32.const 0) "/call/name")
+  (func (export "guard_check_v1") (result i32)
+    (call $reason (i32.const 100) (call $get (i32.const 0) (i32.const 10) (i32.const 100) (i32.const 1000)))
+    (i32.const 2)))

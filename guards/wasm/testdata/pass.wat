@@ -1,0 +1,5 @@
+;; Passes everything.
+(module
+  (memory (export "memory") 1)
+  (func (export "guard_check_v1") (result i32)
+    (i32.const 1)))

@@ -1,0 +1,5 @@
+;; Returns a value that is no verdict.
+(module
+  (memory (export "memory") 1)
+  (func (export "guard_check_v1") (result i32)
+    (i32.const 7)))

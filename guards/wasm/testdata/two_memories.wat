@@ -1,0 +1,6 @@
+;; Has two memories. (wat2wasm --enable-multi-memory)
+(module
+  (memory (export "memory") 1)
+  (memory 1)
+  (func (export "guard_check_v1") (result i32)
+    (i32.const 1)))

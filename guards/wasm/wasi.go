@@ -1,0 +1,214 @@
+package wasm
+
+import (
+	"context"
+	"encoding/binary"
+
+	"github.com/tetratelabs/wazero"
+	"github.com/tetratelabs/wazero/api"
+)
+
+// The WASI stub: wasi_snapshot_preview1 as a process without a world sees it.
+// No arguments, no environment, no files; a clock that stands still; random
+// bytes that are the same in every call; standard error goes to a bounded
+// log. Nothing in it outlives a call, so a verdict depends on its input
+// alone. (wazero's own WASI keeps the clock's ticks and the position in the
+// random stream.)
+//
+// Compilers import more than their programs call, so every function of the
+// snapshot exists, and those that need a world answer "no such function" (ENOSYS).
+
+const wasiModule = "wasi_snapshot_preview1"
+
+// Error numbers of the snapshot's errno type.
+const (
+	errnoBadf  = 8
+	errnoInval = 28
+	errnoNosys = 52
+)
+
+// fixedTime is what every clock shows, in nanoseconds: 2022-01-01 UTC. Not
+// zero, which Go's runtime takes for a broken clock.
+const fixedTime = 1_640_995_200_000_000_000
+
+// hostFunc is a function that guests may import. Its type is written as in
+// "iIi:i": parameters, then results; i is i32 and I is i64.
+type hostFunc struct {
+	sig  string
+	call func(c *call, m api.Module, stack []uint64)
+}
+
+// errno makes a function that always gives the same error number.
+func errno(n uint64) func(*call, api.Module, []uint64) {
+	return func(_ *call, _ api.Module, s []uint64) { s[0] = n }
+}
+
+var wasiFuncs = map[string]hostFunc{
+	"args_get":          {"ii:i", errno(0)},
+	"args_sizes_get":    {"ii:i", wasiZeroes},
+	"environ_get":       {"ii:i", errno(0)},
+	"environ_sizes_get": {"ii:i", wasiZeroes},
+	"clock_res_get":     {"ii:i", wasiClockRes},
+	"clock_time_get":    {"iIi:i", wasiClockTime},
+	"random_get":        {"ii:i", wasiRandom},
+	"sched_yield":       {":i", errno(0)},
+	"proc_exit":         {"i:", wasiExit},
+	"fd_write":          {"iiii:i", wasiWrite},
+	"fd_read":           {"iiii:i", wasiRead},
+	"fd_close":          {"i:i", errno(0)},
+	"fd_fdstat_get":     {"ii:i", wasiFdstat},
+
+	"fd_fdstat_set_flags": {"ii:i", errno(errnoBadf)},
+	"fd_prestat_get":      {"ii:i", errno(errnoBadf)},
+	"fd_prestat_dir_name": {"iii:i", errno(errnoBadf)},
+	"fd_seek":             {"iIii:i", errno(errnoBadf)},
+
+	"fd_advise":               {"iIIi:i", errno(errnoNosys)},
+	"fd_allocate":             {"iII:i", errno(errnoNosys)},
+	"fd_datasync":             {"i:i", errno(errnoNosys)},
+	"fd_fdstat_set_rights":    {"iII:i", errno(errnoNosys)},
+	"fd_filestat_get":         {"ii:i", errno(errnoNosys)},
+	"fd_filestat_set_size":    {"iI:i", errno(errnoNosys)},
+	"fd_filestat_set_times":   {"iIIi:i", errno(errnoNosys)},
+	"fd_pread":                {"iiiIi:i", errno(errnoNosys)},
+	"fd_pwrite":               {"iiiIi:i", errno(errnoNosys)},
+	"fd_readdir":              {"iiiIi:i", errno(errnoNosys)},
+	"fd_renumber":             {"ii:i", errno(errnoNosys)},
+	"fd_sync":                 {"i:i", errno(errnoNosys)},
+	"fd_tell":                 {"ii:i", errno(errnoNosys)},
+	"path_create_directory":   {"iii:i", errno(errnoNosys)},
+	"path_filestat_get":       {"iiiii:i", errno(errnoNosys)},
+	"path_filestat_set_times": {"iiiiIIi:i", errno(errnoNosys)},
+	"path_link":               {"iiiiiii:i", errno(errnoNosys)},
+	"path_open":               {"iiiiiIIii:i", errno(errnoNosys)},
+	"path_readlink":           {"iiiiii:i", errno(errnoNosys)},
+	"path_remove_directory":   {"iii:i", errno(errnoNosys)},
+	"path_rename":             {"iiiiii:i", errno(errnoNosys)},
+	"path_symlink":            {"iiiii:i", errno(errnoNosys)},
+	"path_unlink_file":        {"iii:i", errno(errnoNosys)},
+	"poll_oneoff":             {"iiii:i", errno(errnoNosys)},
+	"proc_raise":              {"i:i", errno(errnoNosys)},
+	"sock_accept":             {"iii:i", errno(errnoNosys)},
+	"sock_recv":               {"iiiiii:i", errno(errnoNosys)},
+	"sock_send":               {"iiiii:i", errno(errnoNosys)},
+	"sock_shutdown":           {"ii:i", errno(errnoNosys)},
+}
+
+func wasiZeroes(c *call, m api.Module, s []uint64) {
+	clear(c.memory(m, s[0], 4))
+	clear(c.memory(m, s[1], 4))
+	s[0] = 0
+}
+
+func wasiClockTime(c *call, m api.Module, s []uint64) {
+	if uint32(s[0]) > 3 {
+		s[0] = errnoInval
+		return
+	}
+	binary.LittleEndian.PutUint64(c.memory(m, s[2], 8), fixedTime)
+	s[0] = 0
+}
+
+func wasiClockRes(c *call, m api.Module, s []uint64) {
+	if uint32(s[0]) > 3 {
+		s[0] = errnoInval
+		return
+	}
+	binary.LittleEndian.PutUint64(c.memory(m, s[1], 8), 1)
+	s[0] = 0
+}
+
+// wasiRandom fills with the stream of a splitmix64 generator that starts
+// anew in every call.
+func wasiRandom(c *call, m api.Module, s []uint64) {
+	b := c.memory(m, s[0], uint64(uint32(s[1]))) // only the low half of a stack slot is an i32
+	for i := range b {
+		c.random += 0x9e3779b97f4a7c15
+		z := c.random
+		z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
+		z = (z ^ z>>27) * 0x94d049bb133111eb
+		b[i] = byte(z>>31 ^ z)
+	}
+	s[0] = 0
+}
+
+// wasiExit ends the guest. A guard that exits has given no verdict, whatever
+// its code.
+func wasiExit(c *call, _ api.Module, s []uint64) {
+	c.exitCode = uint32(s[0])
+	c.fail(faultExit)
+}
+
+// wasiWrite takes what goes to standard output or standard error into the
+// log; beyond the log's size it is accepted and dropped.
+func wasiWrite(c *call, m api.Module, s []uint64) {
+	if fd := uint32(s[0]); fd != 1 && fd != 2 {
+		s[0] = errnoBadf
+		return
+	}
+	vecs := c.memory(m, s[1], uint64(uint32(s[2]))*8)
+	total := uint32(0)
+	for ; len(vecs) > 0; vecs = vecs[8:] {
+		b := c.memory(m, uint64(binary.LittleEndian.Uint32(vecs)), uint64(binary.LittleEndian.Uint32(vecs[4:])))
+		c.log = append(c.log, b[:min(len(b), maxLog-len(c.log))]...)
+		total += uint32(len(b))
+	}
+	binary.LittleEndian.PutUint32(c.memory(m, s[3], 4), total)
+	s[0] = 0
+}
+
+// wasiRead is at the end of standard input.
+func wasiRead(c *call, m api.Module, s []uint64) {
+	if uint32(s[0]) != 0 {
+		s[0] = errnoBadf
+		return
+	}
+	clear(c.memory(m, s[3], 4))
+	s[0] = 0
+}
+
+// wasiFdstat describes the three standard streams as character devices.
+func wasiFdstat(c *call, m api.Module, s []uint64) {
+	if uint32(s[0]) > 2 {
+		s[0] = errnoBadf
+		return
+	}
+	b := c.memory(m, s[1], 24)
+	clear(b)
+	b[0] = 2
+	s[0] = 0
+}
+
+// types spells out a signature.
+func types(sig string) (params, results []api.ValueType) {
+	into := &params
+	for _, c := range sig {
+		switch c {
+		case 'i':
+			*into = append(*into, api.ValueTypeI32)
+		case 'I':
+			*into = append(*into, api.ValueTypeI64)
+		case ':':
+			into = &results
+		}
+	}
+	return params, results
+}
+
+// instantiate offers a set of functions to the guests of a runtime.
+func instantiate(ctx context.Context, rt wazero.Runtime, module string, funcs map[string]hostFunc) error {
+	b := rt.NewHostModuleBuilder(module)
+	for name, f := range funcs {
+		params, results := types(f.sig)
+		b.NewFunctionBuilder().WithGoModuleFunction(api.GoModuleFunc(func(ctx context.Context, m api.Module, stack []uint64) {
+			c := ctx.Value(callKey{}).(*call)
+			c.function = module + "." + name
+			if ctx.Err() != nil {
+				c.fail(faultDeadline) // a guest that only calls the host never meets the engine's own check
+			}
+			f.call(c, m, stack)
+		}), params, results).Export(name)
+	}
+	_, err := b.Instantiate(ctx)
+	return err
+}

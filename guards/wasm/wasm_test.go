@@ -1,0 +1,381 @@
+package wasm_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/guardproxy/guardproxy/guards"
+	"github.com/guardproxy/guardproxy/guards/wasm"
+)
+
+// The modules in testdata are tiny; each .wasm is made from the .wat beside
+// it: wat2wasm NAME.wat -o NAME.wasm, with the options that its first line
+// names.
+func module(t testing.TB, name string) []byte {
+	t.Helper()
+	b, err := os.ReadFile("testdata/" + name + ".wasm")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func load(t testing.TB, name string, o wasm.Options) *wasm.Guard {
+	t.Helper()
+	if o.Name == "" {
+		o.Name = name
+	}
+	if o.Deadline == 0 {
+		o.Deadline = 10 * time.Second // a busy machine must not fail what is not about time
+	}
+	g, err := wasm.Load(t.Context(), module(t, name), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { g.Close() })
+	return g
+}
+
+var call = &guards.Call{Name: "bash", Arguments: json.RawMessage(`{"command":"ls"}`)}
+
+func TestVerdicts(t *testing.T) {
+	for _, tc := range []struct {
+		module string
+		want   guards.Decision
+		cause  guards.Cause
+		reason string
+	}{
+		{"pass", guards.Pass, "", ""},
+		{"deny", guards.Deny, guards.CausePolicy, "not today"},
+		{"ask", guards.Ask, guards.CausePolicy, "really?"},
+		{"name", guards.Deny, guards.CausePolicy, "bash"},
+		{"grow_polite", guards.Pass, "", ""},
+		{"zero", guards.Deny, guards.CauseUnknownVerdict, ""},
+		{"seven", guards.Deny, guards.CauseUnknownVerdict, ""},
+		{"negative", guards.Deny, guards.CauseUnknownVerdict, ""},
+		{"trap", guards.Deny, guards.CauseTrap, ""},
+		{"recurse", guards.Deny, guards.CauseTrap, ""},
+		{"exit0", guards.Deny, guards.CauseExit, ""},
+		{"exit1", guards.Deny, guards.CauseExit, ""},
+		{"grow", guards.Deny, guards.CauseMemory, ""},
+		{"get_bad_path", guards.Deny, guards.CauseHostMisuse, ""},
+		{"get_bad_dst", guards.Deny, guards.CauseHostMisuse, ""},
+		{"get_malformed", guards.Deny, guards.CauseHostMisuse, ""},
+		{"reason_bad", guards.Deny, guards.CauseHostMisuse, ""},
+		{"note_bad", guards.Deny, guards.CauseHostMisuse, ""},
+	} {
+		t.Run(tc.module, func(t *testing.T) {
+			g := load(t, tc.module, wasm.Options{})
+			for range 2 { // a failure leaves nothing behind
+				v := g.Check(t.Context(), call)
+				if tc.reason == "" && v.Cause != "" && v.Cause != guards.CausePolicy {
+					tc.reason = guards.Fault(tc.cause, "").Reason
+				}
+				if v.Decision != tc.want || v.Cause != tc.cause || v.Reason != tc.reason {
+					t.Errorf("got %v, cause %q, reason %q (%s); want %v, %q, %q", v.Decision, v.Cause, v.Reason, v.Detail, tc.want, tc.cause, tc.reason)
+				}
+			}
+		})
+	}
+}
+
+func TestDeadline(t *testing.T) {
+	for _, name := range []string{"loop", "hostloop"} {
+		t.Run(name, func(t *testing.T) {
+			g := load(t, name, wasm.Options{Deadline: 50 * time.Millisecond})
+			start := time.Now()
+			v := g.Check(t.Context(), call)
+			if v.Decision != guards.Deny || v.Cause != guards.CauseDeadline {
+				t.Errorf("got %+v", v)
+			}
+			if d := time.Since(start); d > 5*time.Second {
+				t.Errorf("took %v", d)
+			}
+		})
+	}
+	t.Run("cancelled", func(t *testing.T) {
+		g := load(t, "loop", wasm.Options{Deadline: time.Minute})
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(20*time.Millisecond, cancel)
+		if v := g.Check(ctx, call); v.Decision != guards.Deny || v.Cause != guards.CauseCanceled {
+			t.Errorf("got %+v", v)
+		}
+	})
+}
+
+func TestLoadRefuses(t *testing.T) {
+	o := wasm.Options{Name: "g", Deadline: 10 * time.Second}
+	soon := wasm.Options{Name: "g", Deadline: 50 * time.Millisecond}
+	for _, tc := range []struct {
+		name   string
+		module []byte
+		opts   wasm.Options
+		want   string // in the error
+		hint   string // in the hint
+	}{
+		{"empty", nil, o, "not a WebAssembly module", "core"},
+		{"text", []byte("(module)"), o, "not a WebAssembly module", "wat2wasm"},
+		{"garbage", []byte("\x00asm\x01\x00\x00\x00garbage"), o, "", ""},
+		{"too large", append([]byte("\x00asm"), make([]byte, wasm.MaxModule)...), o, "at most 16777216", "strip"},
+		{"bad configuration", module(t, "pass"), wasm.Options{Name: "g", Config: json.RawMessage("{")}, "not valid JSON", ""},
+		{"wrong_result", nil, o, "guard_check_v1 has the type () -> (i64), it must be () -> (i32)", ""},
+		{"wrong_param", nil, o, "guard_check_v1 has the type (i32) -> (i32)", ""},
+		{"wrong_init", nil, o, "_initialize has the type () -> (i32)", ""},
+		{"wrong_config", nil, o, "guard_config_v1 has the type", ""},
+		{"wrong_get", nil, o, "guardproxy.get with the type (i32, i32) -> (i32), it is (i32, i32, i32, i32) -> (i32)", ""},
+		{"unknown_import", nil, o, "imports env.evil", "get, reason and note"},
+		{"unknown_host", nil, o, "imports guardproxy.exec", ""},
+		{"unknown_wasi", nil, o, "imports wasi_snapshot_preview1.fd_frob", ""},
+		{"import_memory", nil, o, "imports a memory", "export it"},
+		{"import_global", nil, o, "does not start: load", ""},
+		{"no_memory", nil, o, "one memory, named memory", ""},
+		{"hidden_memory", nil, o, "one memory, named memory", ""},
+		{"renamed_memory", nil, o, `"mem"`, ""},
+		{"two_names", nil, o, "exports 2", ""},
+		{"memory_min", nil, o, "67108864 bytes", "wasm.memory"},
+		{"no_check", nil, o, "does not export guard_check_v1", "c-shared"},
+		{"no_version", nil, o, "version is part of the name", ""},
+		{"command", nil, o, "it is a command", "-buildmode=c-shared"},
+		{"two_memories", nil, o, "memor", ""},
+		{"threads", nil, o, "", ""},
+		{"tail_call", nil, o, "", ""},
+		{"memory64", nil, o, "", ""},
+		{"exceptions", nil, o, "", ""},
+		{"loop_start", nil, soon, "does not start: deadline", ""},
+		{"loop_init", nil, soon, "does not start: deadline", ""},
+		{"trap_init", nil, o, "does not start: trap", ""},
+		{"exit_init", nil, o, "does not start: exit", ""},
+		{"config", nil, o, "refuses its configuration: set ok to true", "config"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			m := tc.module
+			if m == nil && tc.name != "empty" {
+				m = module(t, tc.name)
+			}
+			g, err := wasm.Load(t.Context(), m, tc.opts)
+			if err == nil {
+				g.Close()
+				t.Fatal("it was loaded")
+			}
+			var le *wasm.LoadError
+			if !errors.As(err, &le) {
+				t.Fatalf("%T is no *LoadError", err)
+			}
+			if !strings.HasPrefix(err.Error(), "guard g: ") || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("error %q does not say %q", err, tc.want)
+			}
+			if !strings.Contains(le.Hint(), tc.hint) {
+				t.Errorf("hint %q does not say %q", le.Hint(), tc.hint)
+			}
+		})
+	}
+}
+
+// For all truncations and single-byte changes of a module, Load returns.
+func TestLoadDamagedModules(t *testing.T) {
+	good := module(t, "deny")
+	for i := range good {
+		for _, m := range [][]byte{good[:i], append(append(bytes.Clone(good[:i]), good[i]^0x41), good[i+1:]...)} {
+			if g, err := wasm.Load(t.Context(), m, wasm.Options{Deadline: time.Second}); err == nil {
+				g.Check(t.Context(), call)
+				g.Close()
+			}
+		}
+	}
+}
+
+func TestConfig(t *testing.T) {
+	g := load(t, "config", wasm.Options{Config: json.RawMessage(` {"ok": true} `)})
+	if v := g.Check(t.Context(), call); v.Decision != guards.Pass {
+		t.Errorf("got %+v", v)
+	}
+}
+
+func TestNothingSurvivesACall(t *testing.T) {
+	g := load(t, "counter", wasm.Options{})
+	for range 3 {
+		if v := g.Check(t.Context(), call); v.Decision != guards.Pass {
+			t.Fatalf("got %+v", v)
+		}
+	}
+}
+
+func TestWorldStandsStill(t *testing.T) {
+	g := load(t, "world", wasm.Options{})
+	first := g.Check(t.Context(), call)
+	if d := cmp.Diff(first, g.Check(t.Context(), call)); d != "" {
+		t.Errorf("a second call sees another world:\n%s", d)
+	}
+	if first.Decision != guards.Deny || first.Cause != guards.CausePolicy {
+		t.Fatalf("got %+v", first)
+	}
+	if counts := first.Reason[48:]; counts != strings.Repeat("a", 32) {
+		t.Errorf("arguments or environment: %q", counts)
+	}
+	if first.Detail != "stderr: hello from the guest" {
+		t.Errorf("detail %q", first.Detail)
+	}
+}
+
+func TestNotesAndReasonAreBounded(t *testing.T) {
+	v := load(t, "notes", wasm.Options{}).Check(t.Context(), call)
+	if len(v.Notes) != 8 {
+		t.Errorf("%d notes", len(v.Notes))
+	}
+	for _, n := range v.Notes {
+		if len(n) > 2<<10 || !utf8.ValidString(n) {
+			t.Errorf("a note of %d bytes", len(n))
+		}
+	}
+	if n := utf8.RuneCountInString(v.Reason); n > guards.MaxReason || n == 0 || !utf8.ValidString(v.Reason) {
+		t.Errorf("a reason of %d characters", n)
+	}
+}
+
+func TestInputLimits(t *testing.T) {
+	g := load(t, "pass", wasm.Options{})
+	for _, tc := range []struct {
+		name  string
+		args  string
+		cause guards.Cause
+	}{
+		{"largest", `{"a":"` + strings.Repeat("x", guards.MaxInput-400) + `"}`, ""},
+		{"too large", `{"a":"` + strings.Repeat("x", guards.MaxInput) + `"}`, guards.CauseInputTooLarge},
+		{"not JSON", `{"a"`, guards.CauseInputInvalid},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			v := g.Check(t.Context(), &guards.Call{Arguments: json.RawMessage(tc.args)})
+			if v.Cause != tc.cause || (v.Decision == guards.Deny) != (tc.cause != "") {
+				t.Errorf("got %v, cause %q", v.Decision, v.Cause)
+			}
+		})
+	}
+}
+
+func TestConcurrentCallsAndClose(t *testing.T) {
+	g := load(t, "name", wasm.Options{Slots: 2})
+	var wg sync.WaitGroup
+	var closed atomic.Bool
+	var judged atomic.Int64
+	for i := range 8 {
+		name := fmt.Sprintf("tool-%d", i)
+		wg.Go(func() {
+			for range 50 {
+				before := closed.Load()
+				v := g.Check(context.Background(), &guards.Call{Name: name})
+				switch {
+				case v.Cause == guards.CausePolicy && v.Reason == name && !before:
+					judged.Add(1)
+				case v.Cause == guards.CauseLoad:
+				default:
+					t.Errorf("got %+v", v)
+				}
+				if judged.Load() == 200 {
+					if err := g.Close(); err != nil {
+						t.Error(err)
+					}
+					closed.Store(true)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if v := g.Check(context.Background(), call); v.Decision != guards.Deny || v.Cause != guards.CauseLoad {
+		t.Errorf("after Close: %+v", v)
+	}
+	if err := g.Close(); err != nil {
+		t.Errorf("second Close: %v", err)
+	}
+}
+
+func TestCloseWaitsForCalls(t *testing.T) {
+	g := load(t, "loop", wasm.Options{Deadline: 200 * time.Millisecond, Slots: 1})
+	got := make(chan guards.Verdict, 1)
+	go func() { got <- g.Check(context.Background(), call) }()
+	// Once a second caller has to wait, the first one is running.
+	for len(got) == 0 {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		v := g.Check(ctx, call)
+		cancel()
+		if strings.Contains(v.Detail, "free slot") {
+			break
+		}
+		if v.Cause != guards.CauseDeadline {
+			t.Fatalf("got %+v", v)
+		}
+	}
+	g.Close()
+	select {
+	case v := <-got:
+		if v.Cause != guards.CauseDeadline {
+			t.Errorf("got %+v", v)
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("Close returned while a call was running")
+	}
+}
+
+func TestCacheDir(t *testing.T) {
+	dir := t.TempDir() + "/cache"
+	for range 2 {
+		g := load(t, "deny", wasm.Options{CacheDir: dir})
+		if v := g.Check(t.Context(), call); v.Reason != "not today" {
+			t.Errorf("got %+v", v)
+		}
+	}
+	damaged := 0
+	var walk func(string)
+	walk = func(d string) {
+		entries, err := os.ReadDir(d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range entries {
+			p := d + "/" + e.Name()
+			if e.IsDir() {
+				walk(p)
+				continue
+			}
+			b, err := os.ReadFile(p)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(p, b[:len(b)/2], 0o600); err != nil {
+				t.Fatal(err)
+			}
+			damaged++
+		}
+	}
+	walk(dir)
+	if damaged == 0 {
+		t.Fatal("nothing was cached")
+	}
+	if v := load(t, "deny", wasm.Options{CacheDir: dir}).Check(t.Context(), call); v.Reason != "not today" {
+		t.Errorf("with a damaged cache: %+v", v)
+	}
+	if err := os.Chmod(dir, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := wasm.Load(t.Context(), module(t, "deny"), wasm.Options{CacheDir: dir}); err == nil {
+		t.Error("a directory that all may write was accepted")
+	}
+}
+
+func BenchmarkFresh(b *testing.B) {
+	g := load(b, "deny", wasm.Options{})
+	for b.Loop() {
+		g.Check(b.Context(), call)
+	}
+}
