@@ -160,6 +160,18 @@ func (t *Tape) Is(i int, s string) bool {
 	return len(raw) >= len(s) && t.Str(i) == s
 }
 
+// IsBytes is Is for a value that is held as bytes.
+func (t *Tape) IsBytes(i int, s []byte) bool {
+	if t.Kind(i) != String {
+		return false
+	}
+	n := &t.nodes[i]
+	if !n.escaped {
+		return bytes.Equal(t.src[n.start+1:n.end-1], s)
+	}
+	return t.Str(i) == string(s)
+}
+
 // Str is the decoded value of string node i, "" for any other kind. Lone
 // surrogates become U+FFFD.
 func (t *Tape) Str(i int) string {

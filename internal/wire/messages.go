@@ -99,7 +99,7 @@ func (s *messagesStream) Feed(ev *sse.Event) (Step, error) {
 	if s.t.Kind(typ) != tape.String {
 		return Step{}, refuse("event", "it has no type")
 	}
-	if ev.Name != nil && !s.t.Is(typ, string(ev.Name)) {
+	if ev.Name != nil && !s.t.IsBytes(typ, ev.Name) {
 		return Step{}, refuse("event "+s.t.Str(typ), "its event line says %q", ev.Name)
 	}
 	switch {

@@ -466,3 +466,48 @@ func FuzzStream(f *testing.F) {
 		}
 	})
 }
+
+// TestFlowingAllocatesNothing: an event that passes costs no allocation.
+func TestFlowingAllocatesNothing(t *testing.T) {
+	for d, in := range map[Dialect][2]string{
+		Messages: {messagesEvents(mStart, mText), messagesEvents(mDelta)},
+		Chat:     {chatEvents(cRole), chatEvents(cText)},
+	} {
+		st := NewStream(d, nil, DefaultLimits)
+		feed := func(ev *sse.Event) {
+			if _, err := st.Feed(ev); err != nil {
+				t.Fatal(err)
+			}
+		}
+		before := sse.NewReader(strings.NewReader(in[0]), 1<<20)
+		for ev, err := before.Next(); err == nil; ev, err = before.Next() {
+			feed(ev)
+		}
+		ev, err := sse.NewReader(strings.NewReader(in[1]), 1<<20).Next()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := testing.AllocsPerRun(100, func() { feed(ev) }); n != 0 {
+			t.Errorf("%s: %v allocations an event", d, n)
+		}
+	}
+}
+
+func TestFolds(t *testing.T) {
+	for key, want := range map[string]bool{`"type"`: true, `"TYPE"`: true, `"tyPe"`: true, `"\u0054ype"`: true, `"typ"`: false, `"types"`: false, `"tYpE "`: false, `"T9PE"`: false, `"@ype"`: false} {
+		var tp tape.Tape
+		if err := tp.Parse([]byte(key)); err != nil {
+			t.Fatal(err)
+		}
+		if got := folds(&tp, 0, "type"); got != want {
+			t.Errorf("folds(%s) = %v", key, got)
+		}
+	}
+	var tp tape.Tape
+	if err := tp.Parse([]byte(`"choiceſ"`)); err != nil || !folds(&tp, 0, "choices") {
+		t.Error("the long s is not folded, as Go's decoder folds it")
+	}
+	if err := tp.Parse([]byte(`"tool_call\u017f"`)); err != nil || !folds(&tp, 0, "tool_calls") {
+		t.Error("the escaped long s is not folded")
+	}
+}

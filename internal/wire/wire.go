@@ -204,15 +204,38 @@ members:
 				continue members
 			}
 		}
-		if key := t.Raw(k); len(key) < 64 {
-			for _, name := range names {
-				if len(key)-2 >= len(name) && strings.EqualFold(t.Str(k), name) {
-					return refuse(t.Str(k), "a key that some clients read as %q", name)
-				}
+		for _, name := range names {
+			if folds(t, k, name) {
+				return refuse(t.Str(k), "a key that some clients read as %q", name)
 			}
 		}
 	}
 	return nil
+}
+
+// folds reports whether key k is name but for case. name is ASCII; a key that
+// is plain ASCII is compared without decoding it.
+func folds(t *tape.Tape, k int, name string) bool {
+	key := t.Raw(k)
+	key = key[1 : len(key)-1]
+	if len(key) < len(name) || len(key) > 12*len(name) {
+		return false
+	}
+	for _, c := range key {
+		if c >= 0x80 || c == '\\' {
+			return strings.EqualFold(t.Str(k), name)
+		}
+	}
+	if len(key) != len(name) {
+		return false
+	}
+	for i, c := range key {
+		d := name[i]
+		if c|0x20 != d|0x20 || c != d && (c|0x20 < 'a' || c|0x20 > 'z') {
+			return false
+		}
+	}
+	return true
 }
 
 // absent reports whether value i says nothing: missing, null, "", [] or {}.
