@@ -1,0 +1,185 @@
+package confine
+
+import (
+	"encoding/json"
+	"path/filepath"
+	"slices"
+)
+
+// The bubblewrap profile, as a pure function: what was found on the machine and
+// the policy go in, bwrap's arguments come out. Order matters to bwrap, it
+// mounts in the order of its arguments, so the profile is built in layers:
+//
+//  1. the whole file system, read-only
+//  2. fresh /dev, /proc and /tmp; empty directories where sockets live
+//  3. the writable roots, which may lie in what layer 2 emptied
+//  4. what is protected inside the writable roots
+//  5. what is covered: sockets, own files
+//
+// A path that doesn't exist is never a mount point: bwrap would create it, on
+// the host, and leave it there.
+//
+// Layer 4 is deliberately short: the repository's hooks, and .git itself as a
+// mount so that it can't be moved from over them. Not .git/config, though it can
+// name programs too (core.fsmonitor, core.hooksPath): git config and git remote
+// add are ordinary work and write it. Not what does not exist yet (hooks that a
+// repository was made without, .envrc, .vscode), nor files that had another
+// hard link outside before. A repository whose .git is a file keeps its data
+// elsewhere, and that is read-only unless it is made a writable root: the file
+// is in the workspace, so what it says can't grant anything.
+
+// Names of the rungs, as in Enforcement.Runner.
+const (
+	runBubblewrap = "bubblewrap"
+	runLandlock   = "landlock"
+)
+
+// launcherInside is where the launcher is found inside: in /dev, the one place
+// that is always a fresh and writable file system at that point. Its path on
+// the host may lie in the replaced /tmp, as binaries of go run and go test do.
+const launcherInside = "/dev/" + LauncherName
+
+// Capabilities that root keeps, by their numbers in capabilities(7). Root works
+// on files of any owner, and these are what that takes; without them root could
+// not write a workspace that belongs to another user.
+var rootCaps = []struct {
+	name   string
+	number int
+}{
+	{"CAP_CHOWN", 0},
+	{"CAP_DAC_OVERRIDE", 1},
+	{"CAP_FOWNER", 3},
+	{"CAP_FSETID", 4},
+}
+
+func rootCapNumbers() []int {
+	var n []int
+	for _, c := range rootCaps {
+		n = append(n, c.number)
+	}
+	return n
+}
+
+// scene is what the profile needs to know of the machine at the moment of one
+// call. All paths are absolute, exist and have no symbolic links in them.
+type scene struct {
+	launcher  string
+	root      bool     // uid 0
+	freshProc bool     // a new /proc can be mounted
+	procFiles []string // what of a fresh /proc is covered read-only
+	emptied   []string // directories of sockets: /run, $XDG_RUNTIME_DIR
+	kept      []string // files in emptied or in /tmp that the policy's network needs
+	sockets   []string // other sockets that something listens on
+	gitDir    string   // the workspace's .git if it is a directory
+	protected []string // directories in gitDir that stay read-only
+	maskDirs  []string
+	maskFiles []string
+	landlock  int // ABI to enforce inside
+}
+
+// bwrapArgs returns bwrap's arguments for argv under p.
+func bwrapArgs(s scene, p Policy, argv []string) ([]string, error) {
+	roots := WritableRoots(p)
+	a := []string{"--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"}
+	if !p.host() {
+		a = append(a, "--unshare-net")
+	}
+	// Root in a user namespace of its own could not write files of other
+	// users, so root does without and gives up capabilities instead.
+	a = append(a, "--cap-drop", "ALL")
+	spec := LaunchSpec{
+		Landlock:  s.landlock,
+		Write:     append(slices.Clone(roots), "/tmp", "/dev/shm"),
+		Terminals: []string{"/dev/ptmx", "/dev/pts"},
+		Inet:      true,
+		FileSize:  fileSizeLimit,
+		Temp:      "/tmp",
+		StatusFD:  launcherFD,
+	}
+	if s.root {
+		for _, c := range rootCaps {
+			a = append(a, "--cap-add", c.name)
+		}
+		// The launcher's, to empty the bounding set with; it does not keep it.
+		a = append(a, "--cap-add", "CAP_SETPCAP")
+		spec.Caps = rootCapNumbers()
+	} else {
+		a = append(a, "--unshare-user")
+		spec.Processes = processLimit
+	}
+	a = append(a, "--new-session", "--die-with-parent", "--json-status-fd", "4")
+
+	a = append(a, "--ro-bind", "/", "/")
+
+	a = append(a, "--dev", "/dev")
+	if s.freshProc {
+		a = append(a, "--proc", "/proc")
+		for _, f := range s.procFiles {
+			a = append(a, "--ro-bind", f, f)
+		}
+	}
+	a = append(a, "--tmpfs", "/tmp")
+	for _, d := range s.emptied {
+		a = append(a, "--tmpfs", d)
+	}
+	for _, f := range s.kept {
+		a = append(a, "--ro-bind", f, f)
+	}
+	a = append(a, "--ro-bind", s.launcher, launcherInside)
+
+	// The workspace is bound in every mode: it may lie in /tmp.
+	if p.Mode == ReadOnly {
+		a = append(a, "--ro-bind", p.Workspace, p.Workspace)
+	}
+	for _, r := range roots {
+		a = append(a, "--bind", r, r)
+	}
+
+	if s.gitDir != "" && len(roots) > 0 {
+		// Its own mount, so that it can't be renamed away from over its hooks.
+		a = append(a, "--bind", s.gitDir, s.gitDir)
+		for _, d := range s.protected {
+			a = append(a, "--ro-bind", d, d)
+		}
+	}
+
+	for _, f := range slices.Concat(s.sockets, s.maskFiles) {
+		a = append(a, "--ro-bind", "/dev/null", f)
+	}
+	for _, d := range s.maskDirs {
+		a = append(a, "--tmpfs", d, "--remount-ro", d)
+	}
+	for _, d := range s.emptied {
+		a = append(a, "--remount-ro", d)
+	}
+
+	text, err := json.Marshal(spec)
+	if err != nil {
+		return nil, err
+	}
+	dir := p.Dir
+	if dir == "" {
+		dir = p.Workspace
+	}
+	a = append(a, "--chdir", dir, "--", launcherInside, LaunchArg, string(text))
+	return append(a, argv...), nil
+}
+
+const (
+	// No single file over 8 GiB: a runaway log must not fill the disk before
+	// anyone looks.
+	fileSizeLimit = 8 << 30
+	// Enough for a parallel build, too few for a fork bomb to hurt.
+	processLimit = 4096
+)
+
+// unreachable says whether path is hidden by the profile's own layers, so that
+// covering it would only create it in an empty directory.
+func unreachable(path string, emptied []string, roots []string) bool {
+	if slices.ContainsFunc(roots, func(r string) bool { return Within(path, r) }) {
+		return false
+	}
+	return slices.ContainsFunc(append([]string{"/tmp", "/dev"}, emptied...), func(d string) bool {
+		return Within(path, d) && filepath.Clean(path) != filepath.Clean(d)
+	})
+}

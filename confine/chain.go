@@ -1,0 +1,100 @@
+package confine
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// Options say where a [Chain] looks. The zero value is what a program needs
+// that is installed with guardproxy-launch beside it.
+type Options struct {
+	// Launcher is the absolute path of the launcher. "" means
+	// guardproxy-launch beside the running executable and then, if Self is
+	// set, the running executable.
+	Launcher string
+	// Self says that the running executable hands over to launch.Main when
+	// launch.Is says so, at the very top of main. Without that hook a
+	// re-executed program would start itself over and over.
+	Self bool
+	// Path is the search path for bwrap, "" for $PATH.
+	Path string
+}
+
+// LauncherName is the file name of the launcher beside the executable.
+const LauncherName = "guardproxy-launch"
+
+// Chain is the [Confiner] of this operating system: its rungs in order of
+// preference, and which of them has proved itself. The search and the probe
+// happen at the first Confine, once; make one Chain a process and keep it.
+// It is safe for concurrent use.
+type Chain struct {
+	opts   Options
+	once   sync.Once
+	rung   rung      // the first that passed its probe
+	passed []Missing // the rungs before it
+	err    error     // *Unavailable if none did
+}
+
+// rung is one way of confining a command.
+type rung interface {
+	// prepare builds the profile for a policy that has passed its check.
+	prepare(argv []string, p Policy) (Prepared, error)
+	// runners are the executables that must not be replaceable from inside.
+	runners() []string
+}
+
+// New returns a chain that has not looked at the machine yet.
+func New(o Options) *Chain { return &Chain{opts: o} }
+
+// Confine implements [Confiner].
+func (c *Chain) Confine(argv []string, p Policy) (Prepared, error) {
+	if len(argv) == 0 || argv[0] == "" {
+		return Prepared{}, &Refused{Reason: "no command given"}
+	}
+	for _, a := range argv {
+		if strings.ContainsRune(a, 0) {
+			return Prepared{}, &Refused{Reason: "a NUL byte in an argument can't be passed to a command"}
+		}
+	}
+	// A policy is refused on every machine alike, whatever it can run.
+	home, _ := os.UserHomeDir()
+	if err := p.check(home, nil); err != nil {
+		return Prepared{}, err
+	}
+	c.once.Do(func() { c.rung, c.passed, c.err = find(c.opts) })
+	if c.err != nil {
+		return Prepared{}, c.err
+	}
+	if err := p.check(home, c.rung.runners()); err != nil {
+		return Prepared{}, err
+	}
+	prepared, err := c.rung.prepare(argv, p)
+	prepared.Enforcement.Passed = slices.Clone(c.passed)
+	return prepared, err
+}
+
+// launcher returns the launcher's absolute path.
+func (o Options) launcher() (string, error) {
+	if o.Launcher != "" {
+		return o.Launcher, nil
+	}
+	exe, err := os.Executable()
+	if err != nil {
+		return "", errors.New("the running executable has no path: " + reason(err))
+	}
+	exe = resolved(exe)
+	beside := filepath.Join(filepath.Dir(exe), LauncherName)
+	if st, err := os.Stat(beside); err == nil && st.Mode().IsRegular() && st.Mode()&0o111 != 0 {
+		return beside, nil
+	}
+	if o.Self {
+		return exe, nil
+	}
+	return "", errors.New("no " + LauncherName + " beside " + exe)
+}
+
+func removeTemp(dir string) error { return os.RemoveAll(dir) }

@@ -1,0 +1,227 @@
+// Package confine decides what one command may touch, and prepares the command
+// line that makes the kernel hold it to that.
+//
+// Three things go in: an argv, a [Policy], and what this machine can do. One
+// thing comes out: a [Prepared] command for package confine/run to start.
+//
+//	chain := confine.New(confine.Options{})
+//	prepared, err := chain.Confine([]string{"make", "test"}, confine.Policy{
+//		Mode:      confine.WorkspaceWrite,
+//		Workspace: "/home/me/project",
+//	})
+//
+// # The chain
+//
+// A [Chain] tries its rungs in order and keeps the first that proves itself:
+//
+//   - bubblewrap. New namespaces seen from inside: everything read-only but the
+//     writable roots, a fresh /tmp, /dev and /proc, no network, own files
+//     covered up. Inside it runs our launcher (package confine/launch), which
+//     adds Landlock, a system call filter, and drops capabilities, environment
+//     and descriptors. Usually reported as full.
+//   - landlock. The launcher alone. Landlock can't see changes of metadata,
+//     can't hide a file, can't protect a path inside a writable root, so this
+//     rung always reports partial, with the list.
+//
+// Proof is a probe with the real profile, once a [Chain]: a write outside every
+// grant must fail, one inside must succeed, and a covered file must not be
+// readable where the rung claims to cover it. A command that merely starts
+// proves nothing.
+//
+// When no rung works, Confine returns [*Unavailable]. There is no way to ask
+// for "as much as possible": a caller that wants to run unconfined runs the
+// command itself.
+//
+// Nothing here starts the command, and nothing here judges it.
+package confine
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// Mode is how much of the file system a command may change.
+type Mode string
+
+// The modes, from the narrowest to the widest. Reading is the same in all of
+// them: everything that the user may read, but for the masked own files.
+const (
+	ReadOnly       Mode = "read-only"          // no file outside a private temporary directory
+	WorkspaceWrite Mode = "workspace-write"    // the workspace and the extra writable roots
+	FullAccess     Mode = "danger-full-access" // not confined; no rung takes it
+)
+
+// ladder holds the modes from narrow to wide; a mode's index is its height.
+var ladder = []Mode{ReadOnly, WorkspaceWrite, FullAccess}
+
+// ParseMode returns the mode with the given name.
+func ParseMode(s string) (Mode, error) {
+	if m := Mode(s); slices.Contains(ladder, m) {
+		return m, nil
+	}
+	return "", fmt.Errorf("unknown mode %q: want read-only, workspace-write or danger-full-access", s)
+}
+
+// Wider says whether m permits strictly more than another mode does. Among the
+// three modes it is a strict order. A name that is none of them counts as wider
+// than everything but itself, and everything else as wider than it: a caller
+// that refuses what is wider then refuses what it does not understand.
+func (m Mode) Wider(than Mode) bool {
+	a, b := slices.Index(ladder, m), slices.Index(ladder, than)
+	if a < 0 || b < 0 {
+		return m != than
+	}
+	return a > b
+}
+
+// Network is what a command may reach over the network.
+type Network string
+
+const (
+	// NoNetwork leaves nothing but a loopback interface of the command's own
+	// (bubblewrap), or no internet socket at all (landlock). It is what the
+	// zero Network means.
+	NoNetwork Network = "none"
+	// HostNetwork leaves the network as the user has it.
+	HostNetwork Network = "host"
+)
+
+// Policy is what one command may do. The zero value of every field but Mode and
+// Workspace is the narrowest.
+type Policy struct {
+	Mode      Mode
+	Workspace string // absolute, without symbolic links, an existing directory
+	// Dir is where the command starts; "" means the workspace.
+	Dir string
+	// Session names the session that the call belongs to. No rung uses it yet:
+	// each call gets a temporary directory of its own.
+	Session string
+	// WritableRoots are further absolute paths that workspace-write may change;
+	// each must exist. In read-only they are not writable.
+	WritableRoots []string
+	// Masks are own files and directories (see [OwnFiles]): unreadable and
+	// unwritable from inside. One that does not exist is skipped.
+	Masks   []string
+	Network Network
+}
+
+// host says whether p leaves the host's network in place.
+func (p Policy) host() bool { return p.Network == HostNetwork }
+
+// WritableRoots returns the paths outside of private temporary directories
+// under which a command with policy p may change files: cleaned, sorted, and
+// none inside another. Nothing is writable in read-only, everything in
+// danger-full-access. An unknown mode writes nothing.
+//
+// Everything that asks "may it write there" asks this function, so that the
+// profile, a path fence and the refusal text can't disagree.
+func WritableRoots(p Policy) []string {
+	switch p.Mode {
+	case WorkspaceWrite:
+	case FullAccess:
+		return []string{"/"}
+	default:
+		return nil
+	}
+	var all []string
+	for _, r := range append([]string{p.Workspace}, p.WritableRoots...) {
+		if filepath.IsAbs(r) {
+			all = append(all, filepath.Clean(r))
+		}
+	}
+	slices.Sort(all)
+	var roots []string
+	for _, r := range all {
+		if !slices.ContainsFunc(roots, func(have string) bool { return Within(r, have) }) {
+			roots = append(roots, r)
+		}
+	}
+	return roots
+}
+
+// Within says whether path is dir or lies below it. Both are absolute; neither
+// is resolved.
+func Within(path, dir string) bool {
+	path, dir = filepath.Clean(path), filepath.Clean(dir)
+	if path == dir || dir == "/" {
+		return true
+	}
+	return strings.HasPrefix(path, dir+"/")
+}
+
+// Level is how much of a policy is enforced.
+type Level string
+
+const (
+	Full    Level = "full"
+	Partial Level = "partial"
+)
+
+// Enforcement is what a prepared command is really held to.
+type Enforcement struct {
+	Level Level
+	// Missing lists, for people, what is not enforced. Empty when Level is Full.
+	Missing []string
+	// Runner is the rung: "bubblewrap" or "landlock".
+	Runner string
+	// OwnFilesMasked says that the policy's masks are unreadable from inside.
+	// They are unwritable either way.
+	OwnFilesMasked bool
+	// Passed says which better rungs were tried and what they lack.
+	Passed []Missing
+}
+
+// Pipe is a status pipe that a prepared command writes to. Its text, never the
+// command's stderr, tells a failure of the runner from one of the command.
+type Pipe string
+
+const (
+	// LauncherPipe is written by package confine/launch and closed by its
+	// execve: "ready\n" just before that, then "exec: …\n" if the command
+	// could not be executed, or "fatal: …\n" alone.
+	LauncherPipe Pipe = "launcher"
+	// BubblewrapPipe is bwrap's --json-status-fd: {"child-pid": N, …} when the
+	// sandbox exists, {"exit-code": N} when what ran inside has ended
+	// (bwrap(1)).
+	BubblewrapPipe Pipe = "bubblewrap"
+)
+
+// Descriptor numbers of the status pipes inside the prepared command.
+const (
+	launcherFD   = 3
+	bubblewrapFD = 4
+)
+
+// Prepared is a confined command that has not been started. Start it with
+// package confine/run.
+type Prepared struct {
+	Argv []string // what to execute; Argv[0] is an absolute path
+	Env  []string // its whole environment
+	Dir  string   // where to start it
+	// Pipes are the write ends that the command expects, from descriptor 3 on.
+	Pipes       []Pipe
+	Enforcement Enforcement
+
+	temp string
+}
+
+// Close removes what was made for the command. Call it once after the command
+// has ended, or when it is not going to be started.
+func (p Prepared) Close() error {
+	if p.temp == "" {
+		return nil
+	}
+	return removeTemp(p.temp)
+}
+
+// Confiner prepares a confined command. It never prepares one that is less
+// confined than its Enforcement says.
+type Confiner interface {
+	// Confine returns argv prepared to run under p, or an error: [*Refused]
+	// when the policy itself can't be held, [*Unavailable] when this machine
+	// offers no rung. It is safe for concurrent use and retains neither
+	// argument.
+	Confine(argv []string, p Policy) (Prepared, error)
+}

@@ -1,0 +1,322 @@
+package confine
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+func TestWider(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		m, than Mode
+		want    bool
+	}{
+		{"a mode is not wider than itself", WorkspaceWrite, WorkspaceWrite, false},
+		{"workspace-write is wider than read-only", WorkspaceWrite, ReadOnly, true},
+		{"read-only is wider than nothing", ReadOnly, WorkspaceWrite, false},
+		{"danger is wider than all", FullAccess, WorkspaceWrite, true},
+		{"an unknown request is wider", "admin", FullAccess, true},
+		{"anything is wider than an unknown mode", ReadOnly, "admin", true},
+		{"no mode is unknown", "", ReadOnly, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if got := c.m.Wider(c.than); got != c.want {
+				t.Errorf("%q wider than %q: got %v, want %v", c.m, c.than, got, c.want)
+			}
+		})
+	}
+}
+
+// Among the three modes, wider is a strict total order.
+func TestWiderIsAnOrder(t *testing.T) {
+	mode := rapid.SampledFrom(ladder)
+	rapid.Check(t, func(t *rapid.T) {
+		a, b, c := mode.Draw(t, "a"), mode.Draw(t, "b"), mode.Draw(t, "c")
+		if a.Wider(a) {
+			t.Error("wider than itself")
+		}
+		if a != b && a.Wider(b) == b.Wider(a) {
+			t.Error("not decided")
+		}
+		if a.Wider(b) && b.Wider(c) && !a.Wider(c) {
+			t.Error("not transitive")
+		}
+	})
+}
+
+func TestParseMode(t *testing.T) {
+	for _, m := range ladder {
+		if got, err := ParseMode(string(m)); err != nil || got != m {
+			t.Errorf("%q: got %q, %v", m, got, err)
+		}
+	}
+	for _, s := range []string{"", "write", "Read-Only", " read-only"} {
+		if _, err := ParseMode(s); err == nil {
+			t.Errorf("%q was taken for a mode", s)
+		}
+	}
+}
+
+var pathGen = rapid.Custom(func(t *rapid.T) string {
+	parts := rapid.SliceOfN(rapid.SampledFrom([]string{"a", "b", "ab", "..", ".", ""}), 0, 5).Draw(t, "parts")
+	return "/" + strings.Join(parts, "/")
+})
+
+func policyGen(mode Mode) *rapid.Generator[Policy] {
+	return rapid.Custom(func(t *rapid.T) Policy {
+		return Policy{Mode: mode, Workspace: pathGen.Draw(t, "workspace"),
+			WritableRoots: rapid.SliceOfN(pathGen, 0, 4).Draw(t, "roots")}
+	})
+}
+
+// What may be written is exactly what was granted, said once.
+func TestWritableRoots(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p := policyGen(WorkspaceWrite).Draw(t, "policy")
+		path := pathGen.Draw(t, "path")
+		roots := WritableRoots(p)
+		inRoots := slices.ContainsFunc(roots, func(r string) bool { return Within(path, r) })
+		granted := slices.ContainsFunc(append(p.WritableRoots, p.Workspace), func(r string) bool { return Within(path, r) })
+		if inRoots != granted {
+			t.Errorf("%s: writable %v, granted %v (roots %q)", path, inRoots, granted, roots)
+		}
+		if !slices.IsSorted(roots) {
+			t.Errorf("not sorted: %q", roots)
+		}
+		for i, a := range roots {
+			for j, b := range roots {
+				if i != j && Within(a, b) {
+					t.Errorf("%s is inside %s", a, b)
+				}
+			}
+		}
+	})
+}
+
+// A narrower mode never writes where a wider one does not.
+func TestWritableRootsFollowTheLadder(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p := policyGen("").Draw(t, "policy")
+		path := pathGen.Draw(t, "path")
+		before := false
+		for _, m := range ladder {
+			p.Mode = m
+			may := slices.ContainsFunc(WritableRoots(p), func(r string) bool { return Within(path, r) })
+			if before && !may {
+				t.Errorf("%s: writable below %s, not in it", path, m)
+			}
+			before = may
+		}
+	})
+	for _, m := range []Mode{ReadOnly, "", "admin"} {
+		if r := WritableRoots(Policy{Mode: m, Workspace: "/w"}); len(r) != 0 {
+			t.Errorf("mode %q writes %q", m, r)
+		}
+	}
+}
+
+func TestOwnFiles(t *testing.T) {
+	env := func(kv ...string) func(string) string {
+		return func(name string) string {
+			for _, s := range kv {
+				if n, v, _ := strings.Cut(s, "="); n == name {
+					return v
+				}
+			}
+			return ""
+		}
+	}
+	for _, c := range []struct {
+		name string
+		env  func(string) string
+		want []string
+	}{
+		{"the defaults", env("HOME=/h"), []string{"/h/.cache/guardproxy", "/h/.config/guardproxy", "/h/.local/state/guardproxy", "/x"}},
+		{"the variables", env("HOME=/h", "XDG_STATE_HOME=/s", "XDG_CONFIG_HOME=/c", "XDG_CACHE_HOME=/k"), []string{"/c/guardproxy", "/k/guardproxy", "/s/guardproxy", "/x"}},
+		{"a relative variable is ignored", env("HOME=/h", "XDG_STATE_HOME=s"), []string{"/h/.cache/guardproxy", "/h/.config/guardproxy", "/h/.local/state/guardproxy", "/x"}},
+		{"no home", env(), []string{"/x"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if got := OwnFiles(c.env, "/x", "/x"); !slices.Equal(got, c.want) {
+				t.Errorf("got %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+func TestEnv(t *testing.T) {
+	in := []string{"PATH=/bin", "LD_PRELOAD=/x.so", "GUARDPROXY_KEY=1", "HOME=/h", "ANTHROPIC_API_KEY=k",
+		"BASH_FUNC_ls%%=() { x; }", "SSH_AUTH_SOCK=/s", "MY_TOKEN=kept", "EMPTY=", "BASH_ENV=/x", "noequals"}
+	want := []string{"PATH=/bin", "HOME=/h", "MY_TOKEN=kept", "EMPTY="}
+	if got := Env(in); !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// tree makes directories and files ("dir/", "file", "link -> target") below a
+// fresh directory without symbolic links in its path.
+func tree(t *testing.T, entries ...string) string {
+	t.Helper()
+	base := resolved(t.TempDir())
+	for _, e := range entries {
+		link, target, isLink := strings.Cut(e, " -> ")
+		path := filepath.Join(base, link)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		var err error
+		switch {
+		case isLink:
+			err = os.Symlink(filepath.Join(base, target), path)
+		case strings.HasSuffix(e, "/"):
+			err = os.MkdirAll(path, 0o755)
+		default:
+			err = os.WriteFile(path, nil, 0o755)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return base
+}
+
+func TestRefused(t *testing.T) {
+	base := tree(t, "home/project/", "home/.config/guardproxy/sub/", "project/bin/runner", "linked/.git -> project",
+		"link -> project", "behind -> home", "file", "other/")
+	at := func(s string) string { return filepath.Join(base, s) }
+	home, runners := at("home"), []string{at("project/bin/runner")}
+	masks := []string{at("home/.config/guardproxy"), at("home/.local/state/guardproxy")}
+	good := Policy{Mode: WorkspaceWrite, Workspace: at("home/project"), Masks: masks}
+	with := func(change func(*Policy)) Policy { p := good; change(&p); return p }
+	workspace := func(w string) Policy { return with(func(p *Policy) { p.Workspace = w }) }
+
+	if err := good.check(home, runners); err != nil {
+		t.Fatalf("a good policy was refused: %v", err)
+	}
+	for _, c := range []struct {
+		name   string
+		policy Policy
+		says   string
+	}{
+		{"no workspace", workspace(""), "absolute"},
+		{"a relative workspace", workspace("home/project"), "absolute"},
+		{"a symbolic link", workspace(at("link")), "symbolic link"},
+		{"behind a symbolic link", workspace(at("behind/project")), "symbolic link"},
+		{"a missing workspace", workspace(at("nothing")), "no such file"},
+		{"a file", workspace(at("file")), "not a directory"},
+		{"the whole file system", workspace("/"), "whole file system"},
+		{"a directory of the system", workspace("/tmp"), "/tmp"},
+		{"the kernel's settings", workspace("/sys/kernel"), "/sys"},
+		{"the home directory", workspace(home), "home"},
+		{"above the home directory", workspace(base), "home"},
+		{"own files inside", workspace(at("home/.config")), "own files"},
+		{"inside own files", workspace(at("home/.config/guardproxy/sub")), "own files"},
+		{"the runner inside", workspace(at("project")), "runner"},
+		{"a .git that is a link", workspace(at("linked")), ".git"},
+		{"a bad writable root", with(func(p *Policy) { p.WritableRoots = []string{home} }), "home"},
+		{"the runner in a writable root", with(func(p *Policy) { p.WritableRoots = []string{at("project/bin")} }), "runner"},
+		{"a mask that is not absolute", with(func(p *Policy) { p.Masks = []string{"x"} }), "absolute"},
+		{"danger-full-access", with(func(p *Policy) { p.Mode = FullAccess }), "absence of confinement"},
+		{"no mode", with(func(p *Policy) { p.Mode = "" }), "unknown mode"},
+		{"an unknown network", with(func(p *Policy) { p.Network = "lan" }), "unknown network"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			err := c.policy.check(home, runners)
+			var refused *Refused
+			if !errors.As(err, &refused) {
+				t.Fatalf("got %v, want it refused", err)
+			}
+			if !strings.Contains(err.Error(), c.says) {
+				t.Errorf("%q does not say %q", err, c.says)
+			}
+		})
+	}
+	t.Run("the runner is safe in a workspace that can't be written", func(t *testing.T) {
+		p := workspace(at("project"))
+		p.Mode = ReadOnly
+		if err := p.check(home, runners); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestUnavailableNamesEachRung(t *testing.T) {
+	err := &Unavailable{Rungs: []Missing{{"bubblewrap", "bwrap is not in PATH", "install it"}, {"landlock", "no Landlock", "enable it"}}}
+	if got, want := err.Error(), "no confinement is available: bubblewrap: bwrap is not in PATH; landlock: no Landlock"; got != want {
+		t.Errorf("got %q", got)
+	}
+	if got, want := err.Hint(), "install it, or enable it"; got != want {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestProfile(t *testing.T) {
+	s := scene{
+		launcher: "/opt/l", freshProc: true, procFiles: []string{"/proc/sys"}, emptied: []string{"/run"},
+		sockets: []string{"/opt/d.sock"}, gitDir: "/tmp/w/.git", protected: []string{"/tmp/w/.git/hooks"},
+		maskDirs: []string{"/h/own"}, maskFiles: []string{"/h/key"}, landlock: 7,
+	}
+	p := Policy{Mode: WorkspaceWrite, Workspace: "/tmp/w"}
+	line := func(s scene, p Policy) string {
+		a, err := bwrapArgs(s, p, []string{"cmd", "--flag"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return " " + strings.Join(a, " ") + " "
+	}
+	// in this order: a later mount covers an earlier one
+	order := []string{" --ro-bind / / ", " --dev /dev ", " --proc /proc ", " --ro-bind /proc/sys /proc/sys ", " --tmpfs /tmp ",
+		" --tmpfs /run ", " --ro-bind /opt/l /dev/guardproxy-launch ", " --bind /tmp/w /tmp/w ", " --bind /tmp/w/.git /tmp/w/.git ",
+		" --ro-bind /tmp/w/.git/hooks /tmp/w/.git/hooks ", " --ro-bind /dev/null /opt/d.sock ", " --ro-bind /dev/null /h/key ",
+		" --tmpfs /h/own --remount-ro /h/own ", " --remount-ro /run ", " --chdir /tmp/w ", " cmd --flag "}
+	rest := line(s, p)
+	for _, want := range order {
+		i := strings.Index(rest, want)
+		if i < 0 {
+			t.Fatalf("%q is missing or too early in%s", want, line(s, p))
+		}
+		rest = rest[i+len(want)-1:]
+	}
+	for _, c := range []struct {
+		name string
+		text string
+		has  bool
+		line func() string
+	}{
+		{"no network by default", " --unshare-net ", true, func() string { return line(s, p) }},
+		{"the host's network on request", " --unshare-net ", false, func() string { q := p; q.Network = HostNetwork; return line(s, q) }},
+		{"a user gets a user namespace", " --unshare-user ", true, func() string { return line(s, p) }},
+		{"root gets none", " --unshare-user ", false, func() string { r := s; r.root = true; return line(r, p) }},
+		{"root keeps what writing others' files takes", " --cap-add CAP_DAC_OVERRIDE ", true, func() string { r := s; r.root = true; return line(r, p) }},
+		{"read-only binds nothing writable", " --bind ", false, func() string { q := p; q.Mode = ReadOnly; return line(s, q) }},
+		{"read-only shows the workspace", " --ro-bind /tmp/w /tmp/w ", true, func() string { q := p; q.Mode = ReadOnly; return line(s, q) }},
+		{"the old /proc is left where a fresh one is refused", " --proc ", false, func() string { r := s; r.freshProc = false; return line(r, p) }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if got := c.line(); strings.Contains(got, c.text) != c.has {
+				t.Errorf("%q in it: want %v:%s", c.text, c.has, got)
+			}
+		})
+	}
+}
+
+// Every older Landlock misses at least what a newer one does.
+func TestLandlockMissesLessAndLess(t *testing.T) {
+	for abi := minLandlock; abi < maxLandlock; abi++ {
+		older, newer := landlockMissing(abi), landlockMissing(abi+1)
+		for _, m := range newer {
+			if !slices.Contains(older, m) {
+				t.Errorf("abi %d misses %q, abi %d does not", abi+1, m, abi)
+			}
+		}
+	}
+	if len(landlockMissing(maxLandlock)) == 0 {
+		t.Error("landlock alone is never full")
+	}
+}

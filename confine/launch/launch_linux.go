@@ -1,0 +1,162 @@
+//go:build linux && (amd64 || arm64)
+
+package launch
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/guardproxy/guardproxy/confine"
+)
+
+func launch(args []string) int {
+	if len(args) < 3 {
+		fmt.Fprintln(os.Stderr, "guardproxy: fatal: the launcher was started without its instructions")
+		return ExitFatal
+	}
+	if args[1] == confine.ProbeArg {
+		return probe(args[2])
+	}
+	var spec confine.LaunchSpec
+	if err := json.Unmarshal([]byte(args[2]), &spec); err != nil {
+		fmt.Fprintf(os.Stderr, "guardproxy: fatal: the launcher can't read its instructions: %v\n", err)
+		return ExitFatal
+	}
+	argv := args[3:]
+	st := status(spec.StatusFD)
+	if len(argv) == 0 {
+		return st.fatal(errors.New("no command"))
+	}
+
+	runtime.LockOSThread() // for good: ends in execve or exit
+	if err := restrict(spec); err != nil {
+		return st.fatal(err)
+	}
+	env := confine.Env(os.Environ())
+	if spec.Temp != "" {
+		env = append(without(env, "TMPDIR"), "TMPDIR="+spec.Temp)
+	}
+	return st.become(argv, env)
+}
+
+// restrict applies spec to this thread. After an error the process must end:
+// it may be half restricted.
+func restrict(spec confine.LaunchSpec) error {
+	// Marked, not closed: the Go runtime still polls some of them. A directory
+	// that someone left open would be a way out past every mount.
+	if err := unix.CloseRange(3, ^uint(0), unix.CLOSE_RANGE_CLOEXEC); err != nil {
+		return fmt.Errorf("mark inherited descriptors: %w", err)
+	}
+	if err := limit(spec); err != nil {
+		return err
+	}
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return fmt.Errorf("renounce new privileges: %w", err)
+	}
+	if err := dropCapabilities(spec.Caps); err != nil {
+		return err
+	}
+	if spec.DieWithParent { // after the capabilities: changing them resets it
+		if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0); err != nil {
+			return fmt.Errorf("tie the command to its parent: %w", err)
+		}
+	}
+	if spec.Landlock > 0 {
+		if err := restrictFiles(spec); err != nil {
+			return fmt.Errorf("landlock: %w", err)
+		}
+	}
+	if err := filterFor(spec).install(); err != nil {
+		return fmt.Errorf("system call filter: %w", err)
+	}
+	return nil
+}
+
+func limit(spec confine.LaunchSpec) error {
+	// A core dump would put the command's memory into a file.
+	set := map[int]uint64{unix.RLIMIT_CORE: 0}
+	if spec.FileSize > 0 {
+		set[unix.RLIMIT_FSIZE] = spec.FileSize
+	}
+	if spec.Processes > 0 {
+		set[unix.RLIMIT_NPROC] = spec.Processes
+	}
+	for what, n := range set {
+		var now unix.Rlimit
+		if err := unix.Getrlimit(what, &now); err != nil {
+			return fmt.Errorf("read resource limit %d: %w", what, err)
+		}
+		n = min(n, now.Max) // a lower limit of the user's stands
+		if err := unix.Setrlimit(what, &unix.Rlimit{Cur: n, Max: n}); err != nil {
+			return fmt.Errorf("set resource limit %d: %w", what, err)
+		}
+	}
+	return nil
+}
+
+// become turns this process into the command, looked up as a shell does.
+func (s status) become(argv, env []string) int {
+	path, err := exec.LookPath(argv[0])
+	if err != nil && !errors.Is(err, exec.ErrDot) {
+		return s.notRun(argv[0], err)
+	}
+	s.write("ready\n")
+	err = unix.Exec(path, argv, env)
+	if errors.Is(err, unix.ENOEXEC) { // a script without #!: execvp(3) hands it to sh
+		err = unix.Exec("/bin/sh", append([]string{"sh", path}, argv[1:]...), env)
+	}
+	return s.notRun(argv[0], err)
+}
+
+func without(env []string, name string) []string {
+	kept := env[:0:0]
+	for _, kv := range env {
+		if !strings.HasPrefix(kv, name+"=") {
+			kept = append(kept, kv)
+		}
+	}
+	return kept
+}
+
+// status is the launcher's pipe to whoever started it, 0 for none.
+type status int
+
+func (s status) write(text string) {
+	if s > 0 {
+		unix.Write(int(s), []byte(text))
+	}
+}
+
+// fatal reports that the process could not be confined. Without the pipe,
+// stderr is all there is.
+func (s status) fatal(err error) int {
+	text := "fatal: " + strings.ReplaceAll(err.Error(), "\n", " ")
+	if s > 0 {
+		if _, werr := unix.Write(int(s), []byte(text+"\n")); werr == nil {
+			return ExitFatal
+		}
+	}
+	fmt.Fprintf(os.Stderr, "guardproxy: %s\n", text)
+	return ExitFatal
+}
+
+// notRun reports a command that can't be executed: to the pipe, and on stderr
+// as a shell would.
+func (s status) notRun(name string, err error) int {
+	code, text := ExitNotAllowed, "can't be executed"
+	if errors.Is(err, exec.ErrNotFound) || errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) {
+		code, text = ExitNotFound, "command not found"
+	} else if e := unix.Errno(0); errors.As(err, &e) {
+		text += ": " + e.Error()
+	}
+	s.write("exec: " + strings.ReplaceAll(name, "\n", " ") + ": " + text + "\n")
+	fmt.Fprintf(os.Stderr, "guardproxy: %s: %s\n", name, text)
+	return code
+}

@@ -1,0 +1,101 @@
+// Package run starts a confined command, waits for it, and sees to it that
+// nothing of it is left.
+//
+//	prepared, err := chain.Confine(argv, policy)
+//	…
+//	result, err := run.Run(ctx, prepared, run.Options{Stdout: os.Stdout, Stderr: os.Stderr})
+//
+// # Whose failure
+//
+// An error of Run means that the command did not run. It is told from the
+// command's own exit code by the status pipes of package confine, never by text
+// on stderr, which the command can write too. The launcher says "ready" before
+// it becomes the command, and bwrap reports an exit code only for what it has
+// started; a runner that says neither has failed, whatever its exit code.
+//
+// # The end
+//
+// Nothing outlives the call. Under bubblewrap everything the command started is
+// in its process namespace and dies with it. Under Landlock alone its process
+// group is killed, and in a process that called [Sole] what left the group, too.
+//
+// When ctx is done or the timeout passes, the command gets SIGTERM, a grace
+// period, and SIGKILL.
+package run
+
+import (
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/guardproxy/guardproxy/confine"
+)
+
+// waitDelay is how long the output of a command that has ended is waited for:
+// a process that it left behind may hold the pipe open.
+const waitDelay = 300 * time.Millisecond
+
+// defaultGrace is the time between SIGTERM and SIGKILL.
+const defaultGrace = 2 * time.Second
+
+// Options say how a command is run. The zero value runs it with nothing on
+// stdin, output thrown away, and no time limit.
+type Options struct {
+	// Stdin is what the command reads, nil for /dev/null. An *os.File is
+	// given to the command itself, anything else through a pipe.
+	Stdin io.Reader
+	// Stdout and Stderr get the command's output as it comes, always through
+	// pipes: the command never holds the caller's own descriptors. If the two
+	// are equal, only one goroutine at a time calls Write.
+	Stdout, Stderr io.Writer
+	// Timeout ends the command, 0 for no limit.
+	Timeout time.Duration
+	// Grace is the time between SIGTERM and SIGKILL, 0 for two seconds.
+	Grace time.Duration
+}
+
+// Result is how a command ended.
+type Result struct {
+	// ExitCode is the command's own: 128+n if signal n ended it, 126 and 127
+	// if it can't be executed or does not exist. It is -1, never 0, if it is
+	// not known.
+	ExitCode int
+	// Unknown says that the command ran and its status was lost: somebody
+	// else reaped it, or its runner was killed.
+	Unknown bool
+	// NotExecuted says why the command could not be executed, "" if it was.
+	NotExecuted string
+	// TimedOut and Canceled say who ended the command; neither if it ended by
+	// itself.
+	TimedOut, Canceled bool
+	// OutputTruncated says that something still held the output when the
+	// command had ended, and what it may have written later is lost.
+	OutputTruncated bool
+	Duration        time.Duration
+}
+
+// Failure is a runner that could not bring the command to life. The command did
+// not run.
+type Failure struct {
+	Runner string // "bubblewrap" or "landlock"
+	Reason string
+}
+
+func (e *Failure) Error() string {
+	return fmt.Sprintf("the %s runner failed before the command started: %s", e.Runner, e.Reason)
+}
+
+// Hint says what to do next.
+func (e *Failure) Hint() string {
+	return "the command was not run; what the runner itself said stands above, if it said anything"
+}
+
+// uses says whether p is confined by bubblewrap.
+func uses(p confine.Prepared, want confine.Pipe) bool {
+	for _, have := range p.Pipes {
+		if have == want {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,265 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"syscall"
+	"time"
+
+	"github.com/guardproxy/guardproxy/confine"
+)
+
+// Run runs p to its end and returns how it ended, or an error if the command
+// did not run: [*Failure], or that of starting the process. It does not close p.
+func Run(ctx context.Context, p confine.Prepared, o Options) (Result, error) {
+	if err := ctx.Err(); err != nil {
+		return Result{ExitCode: -1}, err
+	}
+	c := &call{prepared: p, exited: make(chan struct{}), done: make(chan struct{})}
+	c.cmd = exec.Command(p.Argv[0], p.Argv[1:]...)
+	c.cmd.Env, c.cmd.Dir = p.Env, p.Dir
+	c.cmd.Stdin = o.Stdin
+	c.cmd.Stdout, c.cmd.Stderr = piped(o.Stdout, o.Stderr)
+	c.cmd.WaitDelay = waitDelay
+	// A session of its own: no terminal to type into, and a group to signal.
+	c.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+
+	began := time.Now()
+	started := make(chan error, 1)
+	go c.attend(started)
+	if err := <-started; err != nil {
+		return Result{ExitCode: -1}, err
+	}
+
+	var result Result
+	var timeout <-chan time.Time
+	if o.Timeout > 0 {
+		t := time.NewTimer(o.Timeout)
+		defer t.Stop()
+		timeout = t.C
+	}
+	select {
+	case <-c.exited:
+	case <-timeout:
+		result.TimedOut = true
+	case <-ctx.Done():
+		result.Canceled = true
+	}
+	if result.TimedOut || result.Canceled {
+		grace := o.Grace
+		if grace <= 0 {
+			grace = defaultGrace
+		}
+		c.stop(grace)
+	}
+	<-c.done
+	result.Duration = time.Since(began)
+	result.OutputTruncated = errors.Is(c.waitErr, exec.ErrWaitDelay)
+	return c.judge(result)
+}
+
+// call is one running command.
+type call struct {
+	prepared confine.Prepared
+	cmd      *exec.Cmd
+	signals  signals
+	launcher launcherStatus
+	bwrap    bwrapStatus
+
+	exited  chan struct{} // closed when the process has ended, before it is reaped
+	done    chan struct{} // closed when it is reaped and its output read
+	waitErr error         // of cmd.Wait; read after done
+}
+
+// attend starts the process, reports that on started, and stays with it to the
+// end.
+//
+// On Linux "die with the parent" means the thread that forked, so the thread
+// that starts bwrap is kept until bwrap has ended.
+func (c *call) attend(started chan<- error) {
+	defer close(c.done)
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+
+	readers, err := c.openPipes()
+	if err == nil {
+		err = c.cmd.Start()
+	}
+	for _, w := range c.cmd.ExtraFiles {
+		w.Close()
+	}
+	if err != nil {
+		for _, r := range readers {
+			r.Close()
+		}
+		started <- err
+		return
+	}
+	c.signals.pid = c.cmd.Process.Pid
+	read := make(chan struct{})
+	go func() {
+		defer close(read)
+		c.readPipes(readers)
+	}()
+	started <- nil
+
+	awaitExit(c.cmd.Process.Pid)
+	// What is left in the group goes while the ended process still holds the
+	// group's number.
+	c.signals.last()
+	if sole.Load() {
+		killAdopted(c.cmd.Process.Pid)
+	}
+	close(c.exited)
+	c.waitErr = c.cmd.Wait()
+	// The pipes close with the last process that has them; one that got away
+	// must not hold the call.
+	for _, r := range readers {
+		r.SetReadDeadline(time.Now().Add(waitDelay))
+	}
+	<-read
+}
+
+// openPipes makes a status pipe for each that the command expects, and returns
+// the ends to read in the order of Prepared.Pipes. On error everything is
+// closed but the write ends, which are in cmd.ExtraFiles.
+func (c *call) openPipes() ([]*os.File, error) {
+	var readers []*os.File
+	for range c.prepared.Pipes {
+		r, w, err := os.Pipe()
+		if err != nil {
+			for _, r := range readers {
+				r.Close()
+			}
+			return nil, err
+		}
+		readers = append(readers, r)
+		c.cmd.ExtraFiles = append(c.cmd.ExtraFiles, w)
+	}
+	return readers, nil
+}
+
+func (c *call) readPipes(readers []*os.File) {
+	finished := make(chan struct{})
+	for i, kind := range c.prepared.Pipes {
+		go func() {
+			defer func() { readers[i].Close(); finished <- struct{}{} }()
+			if kind == confine.BubblewrapPipe {
+				c.bwrap.read(readers[i])
+			} else {
+				c.launcher.read(readers[i])
+			}
+		}()
+	}
+	for range readers {
+		<-finished
+	}
+}
+
+// stop ends the command: SIGTERM, a grace period, SIGKILL.
+func (c *call) stop(grace time.Duration) {
+	if c.terminate() {
+		select {
+		case <-c.exited:
+			return
+		case <-time.After(grace):
+		}
+	}
+	// The init of the sandbox first: when it is gone the kernel has already
+	// killed all of its namespace, and bwrap is still there to see it.
+	if pid := c.bwrap.childPID(); pid > 0 {
+		c.signals.sendOther(pid, syscall.SIGKILL)
+		select {
+		case <-c.exited:
+			return
+		case <-time.After(time.Second):
+		}
+	}
+	c.signals.sendGroup(syscall.SIGKILL)
+}
+
+// terminate asks the command to end and says whether that reached it.
+func (c *call) terminate() bool {
+	if !uses(c.prepared, confine.BubblewrapPipe) {
+		return c.signals.sendGroup(syscall.SIGTERM)
+	}
+	// bwrap itself would end at once and take the command with it. The session
+	// inside is named after the init of the sandbox, which ignores the signal.
+	pid := c.bwrap.childPID()
+	return pid > 0 && c.signals.sendOther(-pid, syscall.SIGTERM)
+}
+
+// judge turns what the process and the pipes said into a result.
+func (c *call) judge(r Result) (Result, error) {
+	r.ExitCode = -1
+	code, known := exitCode(c.cmd.ProcessState)
+	if uses(c.prepared, confine.BubblewrapPipe) {
+		// bwrap's own exit code means something only if it says so.
+		code, known = c.bwrap.exitCode()
+	}
+	switch {
+	case c.launcher.fatal != "":
+		return r, &Failure{Runner: c.prepared.Enforcement.Runner, Reason: c.launcher.fatal}
+	case c.launcher.ready || c.launcher.exec != "":
+		r.NotExecuted = c.launcher.exec
+		if known {
+			r.ExitCode = code
+		} else if r.TimedOut || r.Canceled {
+			r.ExitCode = 128 + int(syscall.SIGKILL) // we did that, and bwrap went with it
+		} else {
+			r.Unknown = true
+		}
+		return r, nil
+	case r.TimedOut || r.Canceled:
+		r.ExitCode = 128 + int(syscall.SIGKILL)
+		return r, nil
+	}
+	reason := "it ended without a word"
+	if c.cmd.ProcessState != nil {
+		reason = "it ended by itself, " + c.cmd.ProcessState.String()
+	}
+	return r, &Failure{Runner: c.prepared.Enforcement.Runner, Reason: reason}
+}
+
+// exitCode reads a wait status as a shell does.
+func exitCode(s *os.ProcessState) (int, bool) {
+	if s == nil {
+		return 0, false
+	}
+	ws, ok := s.Sys().(syscall.WaitStatus)
+	switch {
+	case ok && ws.Signaled():
+		return 128 + int(ws.Signal()), true
+	case ok && ws.Exited():
+		return ws.ExitStatus(), true
+	}
+	return 0, false
+}
+
+// piped hides that a writer is a file, so that the command gets a pipe. What is
+// equal stays equal: os/exec then uses one pipe for both.
+func piped(stdout, stderr io.Writer) (io.Writer, io.Writer) {
+	wrap := func(w io.Writer) io.Writer {
+		if w == nil {
+			w = io.Discard
+		}
+		return &onlyWriter{w}
+	}
+	out := wrap(stdout)
+	if stdout != nil && interfaceEqual(stdout, stderr) {
+		return out, out
+	}
+	return out, wrap(stderr)
+}
+
+type onlyWriter struct{ io.Writer }
+
+// interfaceEqual compares two writers; types that can't be compared differ.
+func interfaceEqual(a, b io.Writer) bool {
+	defer func() { _ = recover() }()
+	return a == b
+}

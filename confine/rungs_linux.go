@@ -1,0 +1,327 @@
+//go:build linux && (amd64 || arm64)
+
+package confine
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// find returns the first rung that passes its probe, and what those before it
+// lack.
+func find(o Options) (rung, []Missing, error) {
+	launcher, err := o.launcher()
+	if err == nil {
+		if _, err = os.Stat(launcher); err != nil {
+			err = fmt.Errorf("the launcher %s can't be used: %s", launcher, reason(err))
+		}
+	}
+	if err != nil {
+		advice := "install " + LauncherName + " beside the executable"
+		return nil, nil, &Unavailable{Rungs: []Missing{
+			{Runner: runBubblewrap, Reason: err.Error(), Advice: advice},
+			{Runner: runLandlock, Reason: err.Error()},
+		}}
+	}
+	abi := landlockABI()
+	var missing []Missing
+	for _, try := range []func() (rung, *Missing){
+		func() (rung, *Missing) { return findBubblewrap(o, launcher, abi) },
+		func() (rung, *Missing) { return findLandlock(launcher, abi) },
+	} {
+		r, m := try()
+		if m == nil {
+			return r, missing, nil
+		}
+		missing = append(missing, *m)
+	}
+	return nil, nil, &Unavailable{Rungs: missing}
+}
+
+// landlockABI returns the ABI that this kernel enforces as documented, 0 for
+// none. A kernel without the fix of erratum 2 counts as ABI 5: before it,
+// scoped signals also hit threads of one process (Linux, landlock(7), "Errata").
+// go-landlock draws the same line, and refuses more than it.
+func landlockABI() int {
+	const version, errata = 1, 2 // LANDLOCK_CREATE_RULESET_VERSION, _ERRATA
+	v, _, e := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, version)
+	if e != 0 {
+		return 0
+	}
+	abi := int(v)
+	if abi >= 6 {
+		if bits, _, e := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, errata); e != 0 || bits&(1<<1) == 0 {
+			abi = 5
+		}
+	}
+	return min(abi, maxLandlock)
+}
+
+// ---- bubblewrap
+
+type bubblewrap struct {
+	bwrap, launcher string
+	freshProc       bool
+	landlock        int
+}
+
+const bwrapAdvice = "install bubblewrap (apt-get install bubblewrap)"
+
+func findBubblewrap(o Options, launcher string, abi int) (rung, *Missing) {
+	bwrap, err := findBwrap(o.Path)
+	if err != nil {
+		return nil, &Missing{runBubblewrap, err.Error(), bwrapAdvice}
+	}
+	r := &bubblewrap{bwrap: bwrap, launcher: resolved(launcher), freshProc: true, landlock: abi}
+	if abi < minLandlock {
+		r.landlock = 0 // mounts and namespaces hold; ABI 1 would only forbid moving files
+	}
+	if err = probe(r); err == nil {
+		return r, nil
+	}
+	// A container may cover parts of /proc; the kernel then refuses a fresh
+	// one. Everything else may still work.
+	r.freshProc = false
+	if probe(r) == nil {
+		return r, nil
+	}
+	return nil, &Missing{runBubblewrap, "the probe failed: " + err.Error(), bwrapHelp(err.Error())}
+}
+
+// bwrapHelp chooses advice by what bwrap said; nothing else depends on it.
+func bwrapHelp(text string) string {
+	if strings.Contains(text, "uid map") || strings.Contains(text, "namespace") {
+		return "allow unprivileged user namespaces for bwrap (sysctl user.max_user_namespaces, kernel.apparmor_restrict_unprivileged_userns)"
+	}
+	return ""
+}
+
+// findBwrap looks bwrap up in a search path: absolute entries only, system
+// directories first, and only a file of root's that nobody else may write. A
+// confined command can put a file of that name in a directory of the
+// workspace, and such directories are often in $PATH.
+func findBwrap(path string) (string, error) {
+	if path == "" {
+		path = os.Getenv("PATH")
+	}
+	system := []string{"/usr/bin", "/bin", "/usr/local/bin"}
+	dirs := filepath.SplitList(path)
+	slices.SortStableFunc(dirs, func(a, b string) int {
+		rank := func(d string) int {
+			if slices.Contains(system, d) {
+				return 0
+			}
+			return 1
+		}
+		return rank(a) - rank(b)
+	})
+	err := errors.New("bwrap is not in PATH")
+	for _, d := range dirs {
+		if !filepath.IsAbs(d) {
+			continue
+		}
+		file := resolved(filepath.Join(d, "bwrap"))
+		st, e := os.Stat(file)
+		if e != nil || !st.Mode().IsRegular() || st.Mode()&0o111 == 0 {
+			continue
+		}
+		if sys, ok := st.Sys().(*syscall.Stat_t); !ok || sys.Uid != 0 || st.Mode()&0o022 != 0 {
+			err = fmt.Errorf("%s is not used: it does not belong to root, or others may write it", file)
+			continue
+		}
+		return file, nil
+	}
+	return "", err
+}
+
+func (b *bubblewrap) runners() []string { return []string{b.bwrap, b.launcher} }
+
+func (b *bubblewrap) prepare(argv []string, p Policy) (Prepared, error) {
+	s := b.look(p)
+	args, err := bwrapArgs(s, p, argv)
+	if err != nil {
+		return Prepared{}, err
+	}
+	e := Enforcement{Level: Full, Runner: runBubblewrap, OwnFilesMasked: true}
+	if !b.freshProc {
+		e.Missing = append(e.Missing, "a fresh /proc: other processes of the user are visible")
+	}
+	if b.landlock == 0 {
+		e.Missing = append(e.Missing, "landlock as the second layer: the kernel lacks it")
+	}
+	if p.host() && b.landlock < 6 {
+		e.Missing = append(e.Missing, "abstract sockets can be connected to")
+	}
+	if len(e.Missing) > 0 {
+		e.Level = Partial
+	}
+	return Prepared{
+		Argv:        append([]string{b.bwrap}, args...),
+		Env:         setenv(Env(os.Environ()), "TMPDIR", "/tmp"),
+		Dir:         "/",
+		Pipes:       []Pipe{LauncherPipe, BubblewrapPipe},
+		Enforcement: e,
+	}, nil
+}
+
+// look gathers what the profile needs to know at the moment of one call.
+func (b *bubblewrap) look(p Policy) scene {
+	s := scene{launcher: b.launcher, root: os.Geteuid() == 0, freshProc: b.freshProc, landlock: b.landlock}
+	for _, f := range []string{"/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus", "/proc/acpi"} {
+		if _, err := os.Lstat(f); err == nil {
+			s.procFiles = append(s.procFiles, f)
+		}
+	}
+	for _, d := range []string{"/run", "/var/run", os.Getenv("XDG_RUNTIME_DIR")} {
+		if !filepath.IsAbs(d) {
+			continue
+		}
+		d = resolved(d)
+		st, err := os.Stat(d)
+		if err != nil || !st.IsDir() || d == "/" || unreachable(d, s.emptied, nil) || slices.Contains(s.emptied, d) {
+			continue
+		}
+		if slices.ContainsFunc(append(WritableRoots(p), p.Workspace), func(r string) bool { return Within(d, r) }) {
+			continue // the user keeps sockets in a workspace; it is theirs
+		}
+		s.emptied = append(s.emptied, d)
+	}
+	if p.host() {
+		// Often a link into /run, and without it no name resolves.
+		if f := resolved("/etc/resolv.conf"); isFile(f) && unreachable(f, s.emptied, nil) {
+			s.kept = append(s.kept, f)
+		}
+	}
+	roots := WritableRoots(p)
+	for _, f := range listening() {
+		if !unreachable(f, s.emptied, roots) && !slices.ContainsFunc(roots, func(r string) bool { return Within(f, r) }) {
+			s.sockets = append(s.sockets, f)
+		}
+	}
+	if git := filepath.Join(p.Workspace, ".git"); isDir(git) {
+		s.gitDir = git
+		// Hooks are code that the user's own git runs later, unconfined.
+		hooks, _ := filepath.Glob(filepath.Join(git, "modules", "*", "hooks"))
+		for _, d := range append([]string{filepath.Join(git, "hooks")}, hooks...) {
+			if isDir(d) && resolved(d) == d {
+				s.protected = append(s.protected, d)
+			}
+		}
+	}
+	for _, m := range p.Masks {
+		m = resolved(m)
+		switch {
+		case unreachable(m, s.emptied, roots):
+		case isDir(m):
+			s.maskDirs = append(s.maskDirs, m)
+		case isFile(m):
+			s.maskFiles = append(s.maskFiles, m)
+		}
+	}
+	return s
+}
+
+func isDir(path string) bool {
+	st, err := os.Lstat(path)
+	return err == nil && st.IsDir()
+}
+
+func isFile(path string) bool {
+	st, err := os.Lstat(path)
+	return err == nil && st.Mode().IsRegular()
+}
+
+// listening returns the sockets with a path in the file system, as
+// proc_net_unix(5) lists them. Connecting to one passes a read-only mount, so
+// each would be a way out: a container daemon, an agent with keys.
+func listening() []string {
+	f, err := os.Open("/proc/net/unix")
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	var paths []string
+	for sc := bufio.NewScanner(f); sc.Scan(); {
+		_, path, ok := strings.Cut(sc.Text(), " /")
+		if !ok {
+			continue
+		}
+		path = resolved("/" + path)
+		if st, err := os.Lstat(path); err == nil && st.Mode()&os.ModeSocket != 0 {
+			paths = append(paths, path)
+		}
+	}
+	slices.Sort(paths)
+	return slices.Compact(paths)
+}
+
+// ---- landlock
+
+type landlock struct {
+	launcher string
+	abi      int
+}
+
+func findLandlock(launcher string, abi int) (rung, *Missing) {
+	const advice = "use Linux 5.19 or newer with Landlock enabled (lsm=landlock,… on the kernel command line)"
+	switch {
+	case abi == 0:
+		return nil, &Missing{runLandlock, "the kernel has no Landlock, or it is disabled", advice}
+	case abi < minLandlock:
+		return nil, &Missing{runLandlock, fmt.Sprintf("the kernel's Landlock ABI %d is too old, %d is needed", abi, minLandlock), advice}
+	}
+	r := &landlock{launcher: resolved(launcher), abi: abi}
+	if err := probe(r); err != nil {
+		return nil, &Missing{runLandlock, "the probe failed: " + err.Error(), ""}
+	}
+	return r, nil
+}
+
+func (l *landlock) runners() []string { return []string{l.launcher} }
+
+func (l *landlock) prepare(argv []string, p Policy) (Prepared, error) {
+	// /tmp is shared with every program of the user, so the command gets a
+	// directory in it instead.
+	temp, err := os.MkdirTemp("", "guardproxy-")
+	if err != nil {
+		return Prepared{}, fmt.Errorf("make a temporary directory for the command: %w", err)
+	}
+	temp = resolved(temp)
+	spec := LaunchSpec{
+		Landlock:      l.abi,
+		Write:         append(WritableRoots(p), temp),
+		Inet:          p.host(),
+		FileSize:      fileSizeLimit,
+		DieWithParent: true,
+		Temp:          temp,
+		StatusFD:      launcherFD,
+	}
+	if os.Geteuid() == 0 {
+		spec.Caps = rootCapNumbers()
+	}
+	text, err := json.Marshal(spec)
+	if err != nil {
+		return Prepared{}, err
+	}
+	dir := p.Dir
+	if dir == "" {
+		dir = p.Workspace
+	}
+	return Prepared{
+		Argv:        append([]string{l.launcher, LaunchArg, string(text)}, argv...),
+		Env:         setenv(Env(os.Environ()), "TMPDIR", temp),
+		Dir:         dir,
+		Pipes:       []Pipe{LauncherPipe},
+		Enforcement: Enforcement{Level: Partial, Missing: landlockMissing(l.abi), Runner: runLandlock},
+		temp:        temp,
+	}, nil
+}

@@ -1,0 +1,65 @@
+package confine
+
+// The launcher's command line: what a rung asks of the process that package
+// confine/launch runs inside the sandbox. Both sides are always the same build,
+// so this is no wire format, but a launcher beside the executable may be left
+// over from an older one: the version in LaunchArg keeps the two apart.
+//
+//	LAUNCHER LaunchArg SPEC-JSON ARGV…     confine yourself, then become ARGV
+//	LAUNCHER ProbeArg  PROBE-JSON          try what the profile forbids, report
+
+const (
+	// LaunchArg is the first argument of a process that is to confine itself.
+	LaunchArg = "__guardproxy-launch/1"
+	// ProbeArg is the first argument of a process that shows, from inside,
+	// what a profile lets it do.
+	ProbeArg = "__guardproxy-probe/1"
+)
+
+// LaunchSpec is what the launcher applies to itself before it becomes the
+// command. The zero value applies least; a rung fills in what it needs.
+type LaunchSpec struct {
+	// Landlock is the Landlock ABI to enforce, exactly. 0 means none, which
+	// only a rung with mount namespaces may ask for.
+	Landlock int `json:"landlock,omitempty"`
+	// Write are existing files and directories whose contents may change.
+	Write []string `json:"write,omitempty"`
+	// Terminals are device files or directories that may be written to and
+	// driven by ioctl.
+	Terminals []string `json:"terminals,omitempty"`
+	// Inet lets internet and netlink sockets be made: the network is the
+	// command's own, or the policy gives it the host's.
+	Inet bool `json:"inet,omitempty"`
+	// Caps are the capability numbers that stay in the bounding set; all
+	// others go. Only uid 0 has any to keep.
+	Caps []int `json:"caps,omitempty"`
+	// Processes is RLIMIT_NPROC, 0 to leave it. It counts all of a user's
+	// processes, so only a rung with a user namespace of its own may set it.
+	Processes uint64 `json:"processes,omitempty"`
+	// FileSize is RLIMIT_FSIZE in bytes, 0 to leave it.
+	FileSize uint64 `json:"file_size,omitempty"`
+	// DieWithParent asks for SIGKILL when the parent ends.
+	DieWithParent bool `json:"die_with_parent,omitempty"`
+	// Temp is the value of TMPDIR.
+	Temp string `json:"temp,omitempty"`
+	// StatusFD is the descriptor of the [LauncherPipe], 0 for none.
+	StatusFD int `json:"status_fd,omitempty"`
+}
+
+// ProbeSpec is what the probe tries. Each field is a path; an empty one is
+// skipped.
+type ProbeSpec struct {
+	Inside  string `json:"inside,omitempty"`  // a file to be created in the workspace
+	Change  string `json:"change,omitempty"`  // an existing file outside every grant
+	Create  string `json:"create,omitempty"`  // a file to be created outside every grant
+	Covered string `json:"covered,omitempty"` // a masked file to be read
+}
+
+// ProbeReport is the probe's answer on stdout: for each attempt "ok", "skipped"
+// or the error.
+type ProbeReport struct {
+	Inside  string `json:"inside"`
+	Change  string `json:"change"`
+	Create  string `json:"create"`
+	Covered string `json:"covered"`
+}
