@@ -1,0 +1,94 @@
+package config
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Passthrough is one kind of request that goes to the upstream and back
+// without being looked into.
+type Passthrough struct {
+	Method string
+	// Path is compared with a request's path, which must equal it, or begin
+	// with it if Prefix is set.
+	Path   string
+	Prefix bool
+}
+
+func (p Passthrough) String() string {
+	if p.Prefix {
+		return p.Method + " " + p.Path + "*"
+	}
+	return p.Method + " " + p.Path
+}
+
+// Match reports whether a request with that method and path (without its
+// query, and without a label's or an upstream's prefix) may pass. A path that
+// is guarded, or not in its plain form, never does, whatever the entry says.
+func (p Passthrough) Match(method, path string) bool {
+	if method != p.Method || !plainPath(path) || strings.ContainsAny(path, "\\%;") || guarded(path) {
+		return false
+	}
+	return path == p.Path || p.Prefix && strings.HasPrefix(path, p.Path)
+}
+
+// guarded reports whether a path belongs to an endpoint through which calls
+// reach a client. The names are looked for in every segment and not only in
+// the last one: batch results, stored responses, completions and conversations
+// hold calls too.
+func guarded(path string) bool {
+	for _, segment := range strings.Split(strings.ToLower(path), "/") {
+		switch segment {
+		case "messages", "completions", "responses", "conversations":
+			return true
+		}
+		if _, verb, ok := strings.Cut(segment, ":"); ok && strings.HasSuffix(verb, "generatecontent") {
+			return true
+		}
+	}
+	return false
+}
+
+// endpoints are paths that clients are known to post to. An entry with a star
+// that covers one of them is a mistake, even though the request would be
+// guarded all the same.
+var endpoints = []string{
+	"/messages", "/v1/messages", "/anthropic/messages", "/anthropic/v1/messages",
+	"/chat/completions", "/v1/chat/completions",
+	"/responses", "/v1/responses", "/backend-api/codex/responses", "/v1/conversations",
+	"/v1/models/m:generateContent", "/v1beta/models/m:generateContent", "/v1beta/models/m:streamGenerateContent",
+}
+
+// parsePassthrough reads METHOD PATH, the path perhaps with a star at its end.
+func parsePassthrough(s string) (p Passthrough, problem, hint string) {
+	const how = "write a method and a path, such as GET /v1/usage; a * at the end of the path stands for any rest"
+	method, path, ok := strings.Cut(s, " ")
+	if !ok || method == "" || strings.Trim(method, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") != "" {
+		return p, fmt.Sprintf("%s does not begin with a method", show(s)), how
+	}
+	if method == "CONNECT" {
+		return p, "CONNECT is never passed on", how
+	}
+	path, prefix := strings.CutSuffix(path, "*")
+	p = Passthrough{Method: method, Path: path, Prefix: prefix}
+	whole := path
+	if prefix {
+		whole += "x" // what the star stands for
+	}
+	switch {
+	case !plainPath(whole) || strings.ContainsFunc(path, func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune(`?#*\%;`, r) }):
+		return p, fmt.Sprintf("%s is not a plain absolute path", show(path)), how
+	case strings.HasPrefix(whole, "/s/") || strings.HasPrefix(whole, "/u/"):
+		return p, "a path with the prefix of a label or an upstream", "write the path as it is without /s/LABEL and /u/NAME"
+	case guarded(path):
+		return p, fmt.Sprintf("%s can carry calls", path), "requests of a dialect are always guarded; leave the entry out"
+	}
+	if prefix {
+		for _, e := range endpoints {
+			if strings.HasPrefix(e, path) {
+				return p, fmt.Sprintf("%s* covers %s, which can carry calls", path, e), "write a longer path before the *"
+			}
+		}
+	}
+	return p, "", ""
+}
