@@ -1,0 +1,261 @@
+package proxy
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/guardproxy/guardproxy/internal/agents"
+	"github.com/guardproxy/guardproxy/internal/envelope"
+	"github.com/guardproxy/guardproxy/internal/rewrite"
+	"github.com/guardproxy/guardproxy/internal/session"
+	"github.com/guardproxy/guardproxy/internal/wire"
+)
+
+// exchange is one guarded request and its reply.
+type exchange struct {
+	h       *Handler
+	g       *generation // pinned by the session
+	route   wire.Route
+	client  *agents.Client // nil when unknown
+	session *session.Session
+	model   string
+	turn    int
+	calls   int // made in this turn so far
+	tools   []*rewrite.Tool
+}
+
+// guarded is the way up, and hands over to the way down.
+func (h *Handler) guarded(w http.ResponseWriter, r *http.Request, now *generation, t target, route wire.Route) {
+	// Read the whole body first: an upstream that answers early would
+	// otherwise cut the reply, and nothing may be forwarded unread.
+	in := newShared(&h.bodies)
+	release := sync.OnceFunc(in.release)
+	defer release()
+	body, err := readBody(r.Body, r.Header.Get("Content-Encoding"), in.buf)
+	if err != nil {
+		if r.Context().Err() != nil {
+			panic(http.ErrAbortHandler) // the client is gone
+		}
+		writeError(w, route.Dialect, http.StatusBadRequest, "bad_body", "the request body: "+err.Error())
+		return
+	}
+	old, _ := h.requests.Get().(*wire.Request)
+	q, err := wire.Read(route, body, old)
+	if err != nil {
+		writeError(w, route.Dialect, http.StatusBadRequest, "bad_body", err.Error())
+		return
+	}
+	up, err := now.upstreamFor(t.upstream, string(route.Dialect))
+	if err != nil {
+		writeError(w, route.Dialect, http.StatusBadRequest, "no_upstream", err.Error())
+		return
+	}
+
+	x := h.open(r, now, t, route)
+	x.model, x.turn, x.calls = q.Model, q.Turns, q.Calls
+	res := rewrite.Apply(q, body, x.g.narrower, h.keys)
+	x.tools = res.Tools
+	x.noteRewrite(&res)
+	h.requests.Put(q)
+
+	req, err := newUpstreamRequest(r, up, t)
+	if err != nil {
+		writeError(w, route.Dialect, http.StatusBadRequest, "bad_request", err.Error())
+		return
+	}
+	req.ContentLength = int64(len(res.Body))
+	req.Body = in.reader(res.Body)
+	req.GetBody = func() (io.ReadCloser, error) { return in.reader(res.Body), nil }
+	resp, err := h.transport.RoundTrip(req)
+	release() // the transport holds on to the body as long as it reads it
+	if err != nil {
+		h.unreachable(w, r, route.Dialect, req.URL, err)
+		return
+	}
+	defer resp.Body.Close()
+	x.down(w, r, req.URL, resp)
+}
+
+// open finds the session of a request and what it has pinned.
+func (h *Handler) open(r *http.Request, now *generation, t target, route wire.Route) *exchange {
+	x := &exchange{h: h, route: route, client: now.table.Detect(r.Header.Get)}
+	id := session.Identify(r.Header, session.Headers{
+		Session: now.table.SessionHeaders(x.client),
+		Agent:   now.table.AgentHeaders(x.client),
+		Parent:  now.table.ParentHeaders(x.client),
+	}, t.label, h.keys.Key(envelope.Credential))
+	s, created := h.sessions.Open(id, func() session.Facts {
+		p := now.opts.Policy
+		return session.Facts{Mode: p.Mode, Approval: p.Approval, Workspace: p.Workspace, Approver: now.facts.Approver, Generation: now.number, Pinned: now}
+	})
+	x.session = s
+	x.g = s.Facts().Pinned.(*generation)
+	if created {
+		h.log.Info("session", "session", s.ID(), "client", x.clientID(), "identified_by", string(id.Source), "child", id.Child(),
+			"mode", x.g.opts.Policy.Mode, "approval", x.g.opts.Policy.Approval, "narrowing", x.g.never, "why", string(x.g.why), "configuration", x.g.number)
+	}
+	return x
+}
+
+func (x *exchange) clientID() string {
+	if x.client == nil {
+		return ""
+	}
+	return x.client.ID
+}
+
+// once logs the first intervention of a kind in a session; later ones are
+// counted, and shown at debug level.
+func (x *exchange) once(kind string, args ...any) {
+	n := x.session.Intervened(kind)
+	args = append([]any{"session", x.session.ID(), "client", x.clientID(), "count", n}, args...)
+	if n == 1 {
+		x.h.log.Info(kind, args...)
+	} else {
+		x.h.log.Debug(kind, args...)
+	}
+}
+
+func (x *exchange) noteRewrite(res *rewrite.Result) {
+	narrowed := false
+	for _, t := range res.Tools {
+		narrowed = narrowed || t.Changed
+		for _, s := range t.Report.Suspicious {
+			x.once("schema: looked like an escalation and stayed", "tool", t.Name, "what", s)
+		}
+	}
+	if narrowed {
+		x.once("schema narrowed", "removed", strings.Join(res.Removed(), " "))
+	}
+	if res.Restored.Calls > 0 {
+		x.once("history restored", "calls", res.Restored.Calls)
+	}
+	if res.Restored.Unanswered > 0 {
+		x.once("history: the result of a restored call could not be told apart and stayed", "calls", res.Restored.Unanswered)
+	}
+	if res.Restored.Foreign > 0 {
+		x.once("history: a seal that is not ours, left alone", "calls", res.Restored.Foreign)
+	}
+}
+
+// readBody reads and decodes a body into buf; the result is valid as long as
+// buf is. At most MaxBody bytes come out.
+func readBody(src io.Reader, encoding string, buf *bytes.Buffer) ([]byte, error) {
+	src, release, err := decoder(src, encoding)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	n, err := buf.ReadFrom(io.LimitReader(src, MaxBody+1))
+	if err != nil {
+		return nil, fmt.Errorf("it could not be read to its end: %w", err)
+	}
+	if n > MaxBody {
+		return nil, fmt.Errorf("it is larger than the limit of %d MiB", MaxBody>>20)
+	}
+	return buf.Bytes(), nil
+}
+
+// decoder undoes a Content-Encoding. release frees what it holds.
+func decoder(src io.Reader, encoding string) (out io.Reader, release func(), err error) {
+	release = func() {}
+	switch strings.ToLower(strings.TrimSpace(encoding)) {
+	case "", "identity":
+		return src, release, nil
+	case "gzip", "x-gzip":
+		z, err := gzip.NewReader(src)
+		if err != nil {
+			return nil, release, fmt.Errorf("it is not gzip, as its Content-Encoding says: %w", err)
+		}
+		return z, release, nil
+	case "zstd":
+		z, err := zstd.NewReader(src, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(2*MaxBody), zstd.WithDecoderMaxWindow(8<<20))
+		if err != nil {
+			return nil, release, err
+		}
+		return z, z.Close, nil
+	}
+	return nil, release, fmt.Errorf("its Content-Encoding %q is not supported: gzip and zstd are", encoding)
+}
+
+// Headers that belong to one connection (RFC 9110, section 7.6.1).
+var hopByHop = []string{"Connection", "Proxy-Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization", "Te", "Trailer", "Transfer-Encoding", "Upgrade"}
+
+// copyHeader copies what goes on to the next hop.
+func copyHeader(dst, src http.Header) {
+	for k, v := range src {
+		dst[k] = append([]string(nil), v...)
+	}
+	for _, v := range src["Connection"] {
+		for name := range strings.SplitSeq(v, ",") {
+			dst.Del(strings.TrimSpace(name))
+		}
+	}
+	for _, k := range hopByHop {
+		dst.Del(k)
+	}
+	dst.Del("Content-Length")
+}
+
+// newUpstreamRequest makes the request that goes to the upstream, but for its
+// body.
+func newUpstreamRequest(r *http.Request, up upstream, t target) (*http.Request, error) {
+	u := joinURL(up.url, t)
+	// The request lives as long as the client's: when the client goes,
+	// upstream is cancelled.
+	req := (&http.Request{Method: r.Method, URL: u, Host: u.Host, Header: http.Header{}, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}).WithContext(r.Context())
+	copyHeader(req.Header, r.Header)
+	req.Header.Del("Accept-Encoding") // what comes back has to be read
+	req.Header.Del("Content-Encoding")
+	for k := range req.Header {
+		if strings.HasPrefix(k, "X-Guardproxy-") {
+			delete(req.Header, k)
+		}
+	}
+	if _, ok := req.Header["User-Agent"]; !ok {
+		req.Header["User-Agent"] = []string{""} // none was sent: send none
+	}
+	return req, nil
+}
+
+// joinURL puts the request's path behind the upstream's. A /v1 that both have
+// stands once.
+func joinURL(base *url.URL, t target) *url.URL {
+	u := *base
+	prefix, rawPrefix := strings.TrimRight(base.Path, "/"), strings.TrimRight(base.EscapedPath(), "/")
+	if strings.HasSuffix(prefix, "/v1") && strings.HasPrefix(t.path, "/v1/") {
+		prefix, rawPrefix = strings.TrimSuffix(prefix, "/v1"), strings.TrimSuffix(rawPrefix, "/v1")
+	}
+	u.Path, u.RawPath = prefix+t.path, rawPrefix+t.rawPath
+	u.RawQuery = t.query
+	if t.query == "?" {
+		u.RawQuery, u.ForceQuery = "", true
+	}
+	return &u
+}
+
+// unreachable answers for an upstream that could not be asked.
+func (h *Handler) unreachable(w http.ResponseWriter, r *http.Request, d wire.Dialect, u *url.URL, err error) {
+	if r.Context().Err() != nil {
+		panic(http.ErrAbortHandler) // the client is gone
+	}
+	if errors.Is(err, context.Canceled) {
+		err = errors.New("the request was cancelled")
+	}
+	h.log.Error("upstream can't be reached", "url", u.Redacted(), "error", err)
+	writeError(w, d, http.StatusBadGateway, "upstream_unreachable", fmt.Sprintf("the upstream at %s://%s can't be reached: %v", u.Scheme, u.Host, err))
+}
+
+func redirectText(u *url.URL, resp *http.Response) string {
+	return fmt.Sprintf("the upstream answered %s %s with a redirect (%d), which is never followed: set the upstream's URL to where the API is", resp.Request.Method, u.Redacted(), resp.StatusCode)
+}

@@ -1,0 +1,420 @@
+package proxy
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/guardproxy/guardproxy/guards"
+	"github.com/guardproxy/guardproxy/internal/agents"
+	"github.com/guardproxy/guardproxy/internal/command"
+	"github.com/guardproxy/guardproxy/internal/envelope"
+	"github.com/guardproxy/guardproxy/internal/policy"
+	"github.com/guardproxy/guardproxy/internal/rewrite"
+	"github.com/guardproxy/guardproxy/internal/session"
+	"github.com/guardproxy/guardproxy/internal/tape"
+	"github.com/guardproxy/guardproxy/internal/wire"
+)
+
+// maxDepth is the deepest nesting, in containers, of a call's arguments.
+const maxDepth = 128
+
+// judgement is one call on its way through the screen.
+type judgement struct {
+	x    *exchange
+	call *wire.Call
+	args tape.Tape // of the arguments, {} for none
+	tool *rewrite.Tool
+	spec agents.Tool
+	kind agents.Kind
+
+	commands []agents.Value
+	paths    []agents.Path
+	outcome  guards.Outcome
+}
+
+// refusal says why a call does not run.
+type refusal struct {
+	cause  string // stable, for logs
+	why    string // what is wrong, for the model
+	accept string // what would be accepted
+	guard  string // of a guard's denial
+	reason string // the guard's own words
+}
+
+// screenAll judges the calls of a step, in order.
+func (x *exchange) screenAll(ctx context.Context, calls []wire.Call) []wire.Ruling {
+	rulings := make([]wire.Ruling, len(calls))
+	for i := range calls {
+		x.calls++
+		rulings[i] = x.screen(ctx, &calls[i])
+	}
+	return rulings
+}
+
+// screen judges one call. The order of the steps is part of the contract: a
+// step may rely on what the ones before it have established.
+func (x *exchange) screen(ctx context.Context, c *wire.Call) wire.Ruling {
+	j := &judgement{x: x, call: c}
+	ref := j.declared()
+	if ref == nil {
+		ref = j.wellFormed()
+	}
+	if ref == nil {
+		ref = j.noSeal()
+	}
+	if ref == nil {
+		ref = j.catalogued()
+	}
+	if ref == nil {
+		ref = j.ownFiles()
+	}
+	var edited []byte
+	var dropped policy.Reason
+	if ref == nil {
+		edited, dropped, ref = j.residue()
+	}
+	judged := c.Args
+	if edited != nil {
+		judged = edited
+	}
+	if ref == nil {
+		ref = j.guards(ctx, judged)
+	}
+	j.record(ref, judged, edited != nil, string(dropped))
+	switch {
+	case ref != nil:
+		return j.refuse(ref)
+	case edited != nil:
+		x.once("residue dropped", "tool", c.Name, "why", string(dropped))
+		return wire.Ruling{Replace: true, Name: c.Name, Args: edited}
+	}
+	return wire.Ruling{}
+}
+
+// declared: the name is byte for byte one that this request declares. Clients
+// repair and fold names, each in its own way.
+func (j *judgement) declared() *refusal {
+	for _, t := range j.x.tools {
+		if t.Name == j.call.Name && t.Name != "" {
+			j.tool = t
+			return nil
+		}
+	}
+	return &refusal{cause: "undeclared_tool",
+		why:    fmt.Sprintf("this request declares no tool named %s", envelope.Cut(j.call.Name, 64)),
+		accept: "Call a declared tool by its exact name."}
+}
+
+// wellFormed: the arguments are one JSON object that every client reads alike.
+func (j *judgement) wellFormed() *refusal {
+	bad := func(why string, args ...any) *refusal {
+		return &refusal{cause: "bad_arguments", why: fmt.Sprintf(why, args...), accept: "Send the arguments as one JSON object that fits the schema of the tool."}
+	}
+	if j.call.Malformed != "" {
+		return bad("the arguments can't be read: %s", j.call.Malformed)
+	}
+	text := j.call.Args
+	if len(text) == 0 {
+		text = []byte("{}")
+	}
+	if err := j.args.Parse(text); err != nil {
+		return bad("the arguments are not valid JSON: %v", err)
+	}
+	t := &j.args
+	switch {
+	case t.Kind(0) != tape.Object:
+		return bad("the arguments are %v, not an object", t.Kind(0))
+	case t.LoneSurrogate():
+		return bad("the arguments hold half of a surrogate pair")
+	case t.NUL():
+		return bad("the arguments hold a NUL character")
+	case t.Depth() > maxDepth:
+		return bad("the arguments are nested more than %d deep", maxDepth)
+	}
+	var keys []string
+	for k := 1; k < t.After(0); k = t.After(k + 1) {
+		key := t.Str(k)
+		if slices.ContainsFunc(keys, func(o string) bool { return strings.EqualFold(o, key) }) {
+			return bad("the arguments name %s twice, in upper and lower case", envelope.Cut(key, 64))
+		}
+		keys = append(keys, key)
+	}
+	return nil
+}
+
+// noSeal: a call that carries a seal of ours wants to be taken for us.
+func (j *judgement) noSeal() *refusal {
+	for i := range j.args.Len() {
+		if j.args.Kind(i) != tape.String {
+			continue
+		}
+		if s := j.args.Str(i); strings.Contains(s, envelope.Prefix) && j.x.h.keys.Holds(s) {
+			return &refusal{cause: "seal_in_call", why: "the arguments hold a seal of guardproxy", accept: "Leave out everything from gp1 on."}
+		}
+	}
+	return nil
+}
+
+// catalogued: a known tool has its known arguments in their types.
+func (j *judgement) catalogued() *refusal {
+	x := j.x
+	spec, known := x.g.table.Classify(j.call.Name, x.client, j.tool.Params)
+	j.spec, j.kind = spec, spec.Kind
+	if !known {
+		j.kind = agents.Other
+		if x.g.opts.RefuseUnknownTools {
+			return &refusal{cause: "unknown_tool", why: "the operator allows catalogued tools only, and this is none", accept: "Use another tool."}
+		}
+		return nil
+	}
+	text := j.args.Src()
+	var err error
+	if j.commands, err = spec.Commands(text); err == nil {
+		if _, err = spec.Programs(text); err == nil {
+			if _, err = spec.Dirs(text); err == nil {
+				j.paths, err = spec.PathsIn(text)
+			}
+		}
+	}
+	if err == nil && spec.Kind == agents.Shell && len(j.commands) == 0 && slices.ContainsFunc(spec.Command, func(a agents.Arg) bool { return a.Required }) {
+		err = fmt.Errorf("%w: there is no command", agents.ErrArgument)
+	}
+	if err != nil {
+		return &refusal{cause: "bad_arguments", why: err.Error(), accept: "Send the arguments that the schema of the tool asks for."}
+	}
+	return nil
+}
+
+// ownFiles: no argument names guardproxy's own files.
+func (j *judgement) ownFiles() *refusal {
+	own := j.x.g.own
+	hit := own.inText(&j.args)
+	for _, p := range j.paths {
+		if hit == "" {
+			hit = own.holds(p.Path)
+		}
+	}
+	for _, c := range j.commands {
+		for _, argv := range parsed(c).Argv {
+			for _, word := range argv {
+				if hit == "" && strings.Contains(word, "/") {
+					hit = own.holds(word)
+				}
+			}
+		}
+	}
+	if hit == "" {
+		return nil
+	}
+	return &refusal{cause: "own_files", why: "the call names files of guardproxy itself, which no tool may touch", accept: "Work on other files."}
+}
+
+func parsed(v agents.Value) command.Parsed {
+	if v.List != nil {
+		return command.FromArgv(v.List)
+	}
+	return command.Parse(v.Text)
+}
+
+// residue: fields that ask for a wider sandbox where none can be granted are
+// dropped together, or refused.
+func (j *judgement) residue() (edited []byte, why policy.Reason, ref *refusal) {
+	x := j.x
+	if j.spec.Escalates && x.g.never {
+		return nil, "", &refusal{cause: "escalation", why: "this tool asks for permissions, and none can be granted in this session", accept: "Go on within the permissions that you have."}
+	}
+	var names []string
+	for _, f := range j.spec.Escalation {
+		names = append(names, f.Name)
+	}
+	if over, ok := x.g.opts.Fields[j.call.Name]; ok {
+		names = append(names, over.Add...)
+		names = slices.DeleteFunc(names, func(n string) bool { return slices.Contains(over.Remove, n) })
+	}
+	if len(names) == 0 || len(j.call.Args) == 0 {
+		return nil, "", nil
+	}
+	a, err := policy.ReadArguments(j.call.Args, names)
+	if err != nil {
+		return nil, "", &refusal{cause: "bad_arguments", why: err.Error(), accept: "Send one JSON object."}
+	}
+	a.NeedsReason = x.client != nil && x.client.NeedsReason
+	option := policy.OptionDrop
+	if x.g.opts.RefuseResidue {
+		option = policy.OptionRefuse
+	}
+	action, why := policy.Residue(a, x.g.facts, option)
+	switch action {
+	case policy.Drop:
+		return cutMembers(&j.args, a.Present), why, nil
+	case policy.Refuse:
+		return nil, why, &refusal{cause: "escalation",
+			why:    fmt.Sprintf("the mode of this session is %s and no value of %s can be granted", x.g.opts.Policy.Mode, strings.Join(a.Present, " or ")),
+			accept: "Send the call again without " + strings.Join(a.Present, " and ") + "."}
+	}
+	return nil, "", nil
+}
+
+// cutMembers deletes members of the object that t holds, each with one of the
+// commas beside it. No other byte moves.
+func cutMembers(t *tape.Tape, names []string) []byte {
+	src := t.Src()
+	var edits []wire.Edit
+	_, end := t.Span(0)
+	kept := -1 // where the last member that stays ends
+	for k := 1; k < t.After(0); k = t.After(k + 1) {
+		from, _ := t.Span(k)
+		_, to := t.Span(k + 1)
+		if !slices.Contains(names, t.Str(k)) {
+			kept = to
+			continue
+		}
+		if next := t.After(k + 1); next < t.After(0) {
+			to, _ = t.Span(next) // up to the next key
+		} else if kept >= 0 {
+			from = kept // the last member: the comma before it goes
+		} else if from > 1 {
+			to = end - 1
+		}
+		if n := len(edits); n > 0 && edits[n-1].End >= from {
+			edits[n-1].Start = min(edits[n-1].Start, from)
+			edits[n-1].End = to
+			continue
+		}
+		edits = append(edits, wire.Edit{Start: from, End: to})
+	}
+	return wire.Splice(src, edits)
+}
+
+// guards: every guard that matches judges the call as it would be delivered.
+func (j *judgement) guards(ctx context.Context, args []byte) *refusal {
+	x := j.x
+	raw := args
+	if len(args) == 0 {
+		args = []byte("{}")
+	}
+	call := &guards.Call{
+		ID: j.call.ID, Name: j.call.Name, Arguments: args, ArgumentsRaw: string(raw),
+		Kind: string(j.kind), Client: x.clientID(), Dialect: string(x.route.Dialect), Model: x.model,
+		Session: guards.Session{ID: x.session.ID(), Mode: x.g.opts.Policy.Mode, Approval: x.g.opts.Policy.Approval,
+			Workspace: x.g.opts.Policy.Workspace, Turn: x.turn, Calls: x.calls, Index: j.call.Index},
+	}
+	if j.kind == agents.Shell {
+		call.Shell = &guards.Shell{Opaque: j.spec.Opaque || len(j.commands) == 0}
+		for _, c := range j.commands {
+			p := parsed(c)
+			call.Shell.Argv = append(call.Shell.Argv, p.Argv...)
+			call.Shell.Opaque = call.Shell.Opaque || p.Opaque
+		}
+	}
+	for _, p := range j.paths {
+		call.Paths = append(call.Paths, guards.Path{Path: p.Path, Op: string(p.Op)})
+	}
+	j.outcome = x.g.opts.Guards.Check(ctx, call)
+	if j.outcome.Decision == guards.Pass {
+		return nil
+	}
+	ref := &refusal{cause: string(j.outcome.Cause)}
+	for _, v := range j.outcome.Deciding() {
+		ref.guard, ref.reason = v.Guard, v.Reason
+		break
+	}
+	switch {
+	case j.outcome.Decision == guards.Ask:
+		ref.cause = "no_approver"
+		ref.why = "guard " + ref.guard + " wants an approver to be asked, and there is none"
+		if ref.reason != "" {
+			ref.why += ": " + ref.reason
+		}
+		ref.accept = "Take another way that needs no approval."
+	case j.outcome.Cause == guards.CausePolicy:
+		ref.why = "guard " + ref.guard + " says: " + ref.reason
+		ref.accept = "Take another way to reach the goal within the rules."
+	default:
+		ref.why = "guard " + ref.guard + " could not judge the call (" + ref.cause + "), and what is not judged does not run"
+		ref.accept = "Try another way; the operator finds the cause in the log."
+	}
+	return ref
+}
+
+// refuse puts a refusal in the place of the call.
+func (j *judgement) refuse(ref *refusal) wire.Ruling {
+	x := j.x
+	text := "guardproxy: not executed. " + sentence(ref.why) + " " + ref.accept
+	n := x.session.Refused(session.FingerprintOf(j.call.Name, j.call.Args, ref.cause))
+	if n >= 3 {
+		text += fmt.Sprintf(" This very call was refused %d times in this session: it will not be accepted, so do not repeat it.", n)
+	}
+	x.once("call refused: "+ref.cause, "tool", j.call.Name, "guard", ref.guard)
+	name, args := x.h.keys.Refuse(envelope.Call{Name: j.call.Name, Args: j.call.Args, Text: text}, j.target())
+	return wire.Ruling{Replace: true, Name: name, Args: args}
+}
+
+func sentence(s string) string {
+	if s == "" || strings.HasSuffix(s, ".") {
+		return s
+	}
+	return s + "."
+}
+
+// Arguments that change what runs a command, or where: a refusal never keeps
+// them.
+var neverKept = []string{"shell", "login", "env", "workdir", "cwd", "directory", "dir_path", "interpreter"}
+
+// target says how the client takes a refusal of this call.
+func (j *judgement) target() envelope.Target {
+	other := envelope.UnknownForm
+	if j.x.client != nil && j.x.client.Refusal == agents.Invalid {
+		other = envelope.InvalidForm
+	}
+	t := envelope.Target{Form: other, Fallback: other}
+	if j.tool == nil {
+		return t
+	}
+	var from []agents.Arg
+	switch agents.RefusalFor(j.spec, j.x.client) {
+	case agents.Printf:
+		t.Form, from = envelope.ShellForm, j.spec.Command
+	case agents.Text:
+		t.Form, from = envelope.CodeForm, j.spec.Code
+	}
+	if len(from) == 0 || strings.ContainsAny(from[0].Path, ".[") {
+		t.Form = other
+		return t
+	}
+	t.Argument = from[0].Path
+	if t.Form == envelope.ShellForm && (from[0].Form == agents.List || len(j.commands) > 0 && j.commands[0].List != nil) {
+		t.Form = envelope.ArrayForm
+	}
+	for _, r := range j.tool.Required {
+		if r == t.Argument {
+			continue
+		}
+		if slices.Contains(neverKept, r) || slices.ContainsFunc(j.spec.Escalation, func(f agents.Field) bool { return f.Name == r }) {
+			t.Form = other
+			return t
+		}
+		t.Keep = append(t.Keep, r)
+	}
+	return t
+}
+
+// record tells the decision log.
+func (j *judgement) record(ref *refusal, judged []byte, edited bool, cause string) {
+	x := j.x
+	if x.h.decided == nil {
+		return
+	}
+	d := Decision{Time: time.Now(), Session: x.session.ID(), Client: x.clientID(), Dialect: string(x.route.Dialect), Model: x.model,
+		CallID: j.call.ID, Tool: j.call.Name, Kind: string(j.kind), Allowed: ref == nil, Edited: edited && ref == nil, Cause: cause, Arguments: judged}
+	for _, v := range j.outcome.Verdicts {
+		d.Notes = append(d.Notes, v.Notes...)
+	}
+	if ref != nil {
+		d.Cause, d.Guard, d.GuardReason = ref.cause, ref.guard, ref.reason
+	}
+	x.h.decided(d)
+}
