@@ -1,0 +1,154 @@
+package rewrite
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/guardproxy/guardproxy/internal/envelope"
+	"github.com/guardproxy/guardproxy/internal/wire"
+	"github.com/guardproxy/guardproxy/schema"
+)
+
+var rules = schema.Rules{Tools: map[string][]schema.Field{
+	"Bash": {{Name: "dangerouslyDisableSandbox"}},
+	"bash": {{Name: "sandbox_permissions", Values: []string{"danger-full-access"}}, {Name: "justification"}},
+}}
+
+func keys(t interface{ Fatal(...any) }) *envelope.Keyring {
+	k, err := envelope.NewKeyring(bytes.Repeat([]byte{1}, 32))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+func apply(t interface{ Fatal(...any) }, d wire.Dialect, body []byte, n *Narrower, k *envelope.Keyring) Result {
+	q, err := wire.Read(wire.Route{Dialect: d}, body, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Apply(q, body, n, k)
+}
+
+func TestApply(t *testing.T) {
+	body := `{"messages":[],"tools":[{"name":"Read","input_schema":{"properties":{"p":{}}}},{"name":"Bash","description":"Runs.","input_schema":{"properties":{"command":{"type":"string"}, "dangerouslyDisableSandbox":{"type":"boolean"}},"required":["command"]},"cache_control":{}}],"x":1}`
+	want := `{"messages":[],"tools":[{"name":"Read","input_schema":{"properties":{"p":{}}}},{"name":"Bash","description":"Runs.","input_schema":{"properties":{"command":{"type":"string"}},"required":["command"]},"cache_control":{}}],"x":1}`
+	res := apply(t, wire.Messages, []byte(body), NewNarrower(rules), nil)
+	if string(res.Body) != want {
+		t.Errorf("got  %s\nwant %s", res.Body, want)
+	}
+	if diff := cmp.Diff([]string{"/tools/1/input_schema/properties/dangerouslyDisableSandbox"}, res.Removed()); diff != "" {
+		t.Error(diff)
+	}
+	if len(res.Tools) != 2 || res.Tools[1].Name != "Bash" || !cmp.Equal(res.Tools[1].Required, []string{"command"}) || res.Tools[0].Changed || !res.Tools[1].Changed {
+		t.Errorf("%+v", res.Tools)
+	}
+	in := []byte(body)
+	if res := apply(t, wire.Messages, in, NewNarrower(schema.Rules{}), keys(t)); &res.Body[0] != &in[0] {
+		t.Error("without rules the body was copied")
+	}
+	// The rules name tools of one dialect's shape; the other's are found too.
+	chat := `{"tools":[{"type":"function","function":{"name":"bash","parameters":{"properties":{"command":{},"justification":{},"sandbox_permissions":{}}}}}]}`
+	if res := apply(t, wire.Chat, []byte(chat), NewNarrower(rules), nil); string(res.Body) != `{"tools":[{"type":"function","function":{"name":"bash","parameters":{"properties":{"command":{}}}}}]}` {
+		t.Errorf("%s", res.Body)
+	}
+}
+
+// request draws a body with tools and a history in which some calls are
+// refusals.
+func request(r *rapid.T, k *envelope.Keyring) []byte {
+	space := func() string { return rapid.SampledFrom([]string{"", "", " ", "\n"}).Draw(r, "space") }
+	var b strings.Builder
+	b.WriteString(`{"model":"m",` + space() + `"messages":[{"role":"user","content":"go"}`)
+	for i := range rapid.IntRange(0, 4).Draw(r, "turns") {
+		name, args := "Bash", []byte(`{"command":"ls"}`)
+		if rapid.Bool().Draw(r, "refused") {
+			name, args = k.Refuse(envelope.Call{Name: "Bash", Args: []byte(`{ "command":"rm \u00e9" }`), Text: "guardproxy: not executed."}, envelope.Target{Form: envelope.ShellForm, Argument: "command", Fallback: envelope.UnknownForm})
+		}
+		fmt.Fprintf(&b, `,{"role":"assistant","content":[{"type":"tool_use","id":"t%d","name":%q,"input":%s}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"t%d",%s"content":"out"}]}`, i, name, args, i, space())
+	}
+	b.WriteString(`],"tools":[`)
+	for i := range rapid.IntRange(0, 4).Draw(r, "tools") {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		name := rapid.SampledFrom([]string{"Bash", "Read", "bash"}).Draw(r, "name")
+		fmt.Fprintf(&b, `{"name":%q,%s"input_schema":{"properties":{"command":{"type":"string"},"dangerouslyDisableSandbox":{},%s"justification":{}}}}`, name, space(), space())
+	}
+	b.WriteString(`]}`)
+	return []byte(b.String())
+}
+
+// TestPureFunction: the same body gives the same bytes, whatever was rewritten
+// before and whoever does it, and rewriting what was rewritten changes
+// nothing.
+func TestPureFunction(t *testing.T) {
+	k := keys(t)
+	used := NewNarrower(rules)
+	rapid.Check(t, func(r *rapid.T) {
+		body := request(r, k)
+		a := apply(r, wire.Messages, body, used, k)
+		b := apply(r, wire.Messages, body, NewNarrower(rules), keys(r))
+		if !bytes.Equal(a.Body, b.Body) || !cmp.Equal(a.Removed(), b.Removed()) || a.Restored != b.Restored {
+			r.Fatalf("%s\n%s", a.Body, b.Body)
+		}
+		if !json.Valid(a.Body) {
+			r.Fatalf("not JSON: %s", a.Body)
+		}
+		if again := apply(r, wire.Messages, a.Body, used, k); !bytes.Equal(again.Body, a.Body) || &again.Body[0] != &a.Body[0] {
+			r.Fatalf("a second time changes it:\n%s\n%s", a.Body, again.Body)
+		}
+	})
+}
+
+// TestPrefixStays: what a longer request shares with a shorter one, it still
+// shares after both were rewritten.
+func TestPrefixStays(t *testing.T) {
+	k := keys(t)
+	rapid.Check(t, func(r *rapid.T) {
+		long := request(r, k)
+		n := bytes.LastIndex(long, []byte(`,{"role":"assistant"`))
+		if n < 0 {
+			return
+		}
+		end := bytes.Index(long, []byte(`],"tools":`))
+		short := append(bytes.Clone(long[:n]), long[end:]...)
+		a, b := apply(r, wire.Messages, short, NewNarrower(rules), k), apply(r, wire.Messages, long, NewNarrower(rules), k)
+		am := a.Body[:bytes.Index(a.Body, []byte(`],"tools":`))]
+		if !bytes.HasPrefix(b.Body, am) {
+			r.Fatalf("the prefix moved:\n%s\n%s", a.Body, b.Body)
+		}
+		at, bt := a.Body[len(am):], b.Body[bytes.Index(b.Body, []byte(`],"tools":`)):]
+		if !bytes.Equal(at, bt) {
+			r.Fatalf("the tools moved:\n%s\n%s", at, bt)
+		}
+	})
+}
+
+func TestNarrowerForgetsAndIsSafe(t *testing.T) {
+	n := NewNarrower(rules)
+	n.limit = 1000
+	var wg sync.WaitGroup
+	for g := range 4 {
+		wg.Go(func() {
+			for i := range 200 {
+				tool := fmt.Appendf(nil, `{"name":"Bash","input_schema":{"properties":{"c%d":{},"dangerouslyDisableSandbox":{}}}}`, (g+i)%20)
+				want := fmt.Sprintf(`{"name":"Bash","input_schema":{"properties":{"c%d":{}}}}`, (g+i)%20)
+				if got := n.Tool(wire.Messages, tool); string(got.Narrowed) != want {
+					t.Errorf("%s", got.Narrowed)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if n.size > n.limit || len(n.known) > 12 {
+		t.Errorf("%d bytes in %d entries are remembered", n.size, len(n.known))
+	}
+}
