@@ -145,8 +145,7 @@ func BenchmarkExchange(b *testing.B) {
 // of 400 KB behind it, while a call is held.
 func BenchmarkHeldMemory(b *testing.B) {
 	stream := agentStream()
-	at := bytes.Index(stream, []byte("and"))
-	at = bytes.LastIndex(stream, []byte(`and\"`))
+	at := bytes.LastIndex(stream, []byte(`and\"`))
 	at = bytes.LastIndex(stream[:at], []byte("event:"))
 	for b.Loop() {
 		release := make(chan struct{})

@@ -19,9 +19,9 @@ import (
 // ServeHTTP takes one request: who may ask, where it goes, and on which line.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	g := h.current()
-	route, guarded := wire.Match(r.URL.Path)
-	fail := func(status int, kind, format string, args ...any) {
-		writeError(w, route.Dialect, status, kind, fmt.Sprintf(format, args...))
+	route, _ := wire.Match(r.URL.Path) // for the shape of an error
+	fail := func(status int, code, format string, args ...any) {
+		writeError(w, route.Dialect, status, code, fmt.Sprintf(format, args...))
 	}
 	// The listener. A web page in the user's browser can send requests to
 	// loopback, and a name of an attacker's can point there.
@@ -57,7 +57,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	// The path without our own prefixes decides.
-	route, guarded = wire.Match(t.path)
+	route, guarded := wire.Match(t.path)
 	switch {
 	case guarded && r.Method == http.MethodPost:
 		h.guarded(w, r, g, t, route)
@@ -164,7 +164,7 @@ func parsePass(line string) (passRule, error) {
 	if !ok || !strings.HasPrefix(path, "/") || method == "" || strings.ToUpper(method) != method {
 		return passRule{}, fmt.Errorf("passthrough %q is not METHOD /path", line)
 	}
-	if _, guarded := wire.Match(path); guarded {
+	if wire.CarriesCalls(path) {
 		return passRule{}, fmt.Errorf("passthrough %q would let calls pass unjudged", line)
 	}
 	p, rest := strings.CutSuffix(path, "*")
@@ -177,8 +177,8 @@ func passes(method, path string, more []passRule) bool {
 	if method == http.MethodHead {
 		return true
 	}
-	if _, guarded := wire.Match(path); guarded {
-		return false
+	if wire.CarriesCalls(path) {
+		return false // whatever a line with a star may say
 	}
 	for _, p := range more {
 		if p.method == method && (path == p.path || p.rest && strings.HasPrefix(path, p.path)) {

@@ -217,6 +217,7 @@ func newUpstreamRequest(r *http.Request, up upstream, t target) (*http.Request, 
 	copyHeader(req.Header, r.Header)
 	req.Header.Del("Accept-Encoding") // what comes back has to be read
 	req.Header.Del("Content-Encoding")
+	req.Header.Del("Expect") // the body was read: the client was told to go on
 	for k := range req.Header {
 		if strings.HasPrefix(k, "X-Guardproxy-") {
 			delete(req.Header, k)

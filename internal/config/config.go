@@ -38,7 +38,7 @@ type Config struct {
 	// Listen is the address HOST:PORT; port 0 picks a free one.
 	Listen string `yaml:"listen"`
 	// Hosts are further values of the Host header that are answered, in lower
-	// case, with or without a port. See AllowsHost.
+	// case, with or without a port.
 	Hosts []string `yaml:"hosts"`
 	// TokenFile holds the listener's token; an absolute path or "".
 	TokenFile string `yaml:"token_file" file:"yes"`
@@ -236,39 +236,3 @@ func (e *Error) Unwrap() error { return e.Err }
 
 // Hint says what to write instead.
 func (e *Error) Hint() string { return e.hint }
-
-// Facts returns what the policy of this configuration says about escalation.
-// An approval of "ask" states that the client has an approver.
-func (c *Config) Facts() policy.Facts {
-	return policy.Facts{
-		Mode:     c.Policy.Mode,
-		Approval: c.Policy.Approval,
-		Approver: c.Policy.Approval == policy.ApprovalAsk,
-		Ceiling:  c.Schema.Ceiling,
-	}
-}
-
-// Upstream returns the upstream for a request: the one of that name, or, with
-// name "", the first in the file that serves the dialect. A named upstream is
-// returned only if it serves the dialect too. dialect "" (a request without a
-// dialect) is served by all.
-func (c *Config) Upstream(name, dialect string) (Upstream, bool) {
-	for _, u := range c.Upstreams {
-		if (name == "" || u.Name == name) && u.serves(dialect) {
-			return u, true
-		}
-	}
-	return Upstream{}, false
-}
-
-func (u Upstream) serves(dialect string) bool {
-	if dialect == "" || len(u.Dialects) == 0 {
-		return true
-	}
-	for _, d := range u.Dialects {
-		if d == dialect {
-			return true
-		}
-	}
-	return false
-}

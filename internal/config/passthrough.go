@@ -3,6 +3,8 @@ package config
 import (
 	"fmt"
 	"strings"
+
+	"github.com/guardproxy/guardproxy/internal/wire"
 )
 
 // Passthrough is one kind of request that goes to the upstream and back
@@ -20,33 +22,6 @@ func (p Passthrough) String() string {
 		return p.Method + " " + p.Path + "*"
 	}
 	return p.Method + " " + p.Path
-}
-
-// Match reports whether a request with that method and path (without its
-// query, and without a label's or an upstream's prefix) may pass. A path that
-// is guarded, or not in its plain form, never does, whatever the entry says.
-func (p Passthrough) Match(method, path string) bool {
-	if method != p.Method || !plainPath(path) || strings.ContainsAny(path, "\\%;") || guarded(path) {
-		return false
-	}
-	return path == p.Path || p.Prefix && strings.HasPrefix(path, p.Path)
-}
-
-// guarded reports whether a path belongs to an endpoint through which calls
-// reach a client. The names are looked for in every segment and not only in
-// the last one: batch results, stored responses, completions and conversations
-// hold calls too.
-func guarded(path string) bool {
-	for _, segment := range strings.Split(strings.ToLower(path), "/") {
-		switch segment {
-		case "messages", "completions", "responses", "conversations":
-			return true
-		}
-		if _, verb, ok := strings.Cut(segment, ":"); ok && strings.HasSuffix(verb, "generatecontent") {
-			return true
-		}
-	}
-	return false
 }
 
 // endpoints are paths that clients are known to post to. An entry with a star
@@ -80,7 +55,7 @@ func parsePassthrough(s string) (p Passthrough, problem, hint string) {
 		return p, fmt.Sprintf("%s is not a plain absolute path", show(path)), how
 	case strings.HasPrefix(whole, "/s/") || strings.HasPrefix(whole, "/u/"):
 		return p, "a path with the prefix of a label or an upstream", "write the path as it is without /s/LABEL and /u/NAME"
-	case guarded(path):
+	case wire.CarriesCalls(path):
 		return p, fmt.Sprintf("%s can carry calls", path), "requests of a dialect are always guarded; leave the entry out"
 	}
 	if prefix {

@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/guardproxy/guardproxy/internal/wire"
 )
 
 // Bounds of what the file may set.
@@ -151,32 +153,6 @@ func checkHost(value string) (normal, problem string) {
 	return host, ""
 }
 
-// AllowsHost reports whether a request with that Host header may be answered
-// by a listener on port: a loopback name or address with exactly that port, or
-// one of Hosts, where an entry without a port allows any. Other values are a
-// web page's, whose name was made to resolve to this machine.
-func (c *Config) AllowsHost(header string, port int) bool {
-	host, p, ok := splitHost(header)
-	if !ok {
-		return false
-	}
-	if p == "" {
-		p = "80" // the port that http leaves out
-	}
-	if loopback(host) && p == strconv.Itoa(port) {
-		return true
-	}
-	normal, problem := checkHost(header)
-	if problem != "" {
-		return false
-	}
-	bare := normal
-	if _, port, _ := splitHost(normal); port != "" {
-		bare = strings.TrimSuffix(normal, ":"+port)
-	}
-	return slices.Contains(c.Hosts, normal) || slices.Contains(c.Hosts, bare)
-}
-
 // validName is what names of upstreams and guards look like: they stand in
 // paths, in log lines and in front of a refusal's text.
 func validName(s string) bool {
@@ -242,7 +218,7 @@ func CheckURL(s string) (problem, hint string) {
 	if u.RawPath != "" || strings.ContainsAny(u.Path, "\\%;") || !plainPath("/"+strings.Trim(u.Path, "/")) || strings.HasPrefix(u.Path, "//") || strings.HasSuffix(u.Path, "//") {
 		return "a URL whose path is not plain", "leave out //, dots as segments, and percent signs"
 	}
-	if guarded(strings.TrimSuffix(u.Path, "/")) {
+	if wire.CarriesCalls(strings.TrimSuffix(u.Path, "/")) {
 		return "the URL of one endpoint", "write the base URL: the path of each request is added to it"
 	}
 	return "", ""

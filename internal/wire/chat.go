@@ -67,7 +67,7 @@ func (s *chatStream) Feed(ev *sse.Event) (Step, error) {
 	if s.t.Kind(0) != tape.Object {
 		return Step{}, refuse("chunk", "it is %v, not an object", s.t.Kind(0))
 	}
-	if ev.Name != nil && len(ev.Name) > 0 && string(ev.Name) != "message" && !s.inert[string(ev.Name)] && string(ev.Name) != "error" {
+	if len(ev.Name) > 0 && string(ev.Name) != "message" && !s.inert[string(ev.Name)] && string(ev.Name) != "error" {
 		return Step{}, refuse("chunk", "an unknown event name %q", ev.Name)
 	}
 	var top [1]int

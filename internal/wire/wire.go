@@ -83,6 +83,23 @@ func refuse(where, format string, args ...any) error {
 	return &Error{where, fmt.Sprintf(format, args...)}
 }
 
+// CarriesCalls reports whether a path may belong to an endpoint through which
+// calls reach a client, guarded or not. The names are looked for in every
+// segment and not only in the last one: batch results, stored responses,
+// completions and conversations hold calls too.
+func CarriesCalls(path string) bool {
+	for segment := range strings.SplitSeq(strings.ToLower(path), "/") {
+		switch segment {
+		case "messages", "completions", "responses", "conversations":
+			return true
+		}
+		if _, verb, ok := strings.Cut(segment, ":"); ok && strings.HasSuffix(verb, "generatecontent") {
+			return true
+		}
+	}
+	return false
+}
+
 // Call is a tool call of a reply, as the model made it.
 type Call struct {
 	Index int // its place among the calls of the reply, from 0
