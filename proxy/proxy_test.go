@@ -417,7 +417,7 @@ func TestBadUpstreams(t *testing.T) {
 		status int
 		want   string // of the body
 	}{
-		{"a redirect", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/elsewhere", 307) }, 502, "redirect (307)"},
+		{"a redirect", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/elsewhere", http.StatusTemporaryRedirect) }, 502, "redirect (307)"},
 		{"429 with retry-after", func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Retry-After", "7")
 			w.WriteHeader(429)
@@ -427,7 +427,7 @@ func TestBadUpstreams(t *testing.T) {
 		{"HTML with a 200", answering("<!doctype html><title>x</title>"), 502, "answered with text/html"},
 		{"plain text with a 200", answering("hello there"), 502, "not one that can be judged"},
 		{"half an event, then the end", answering(start + "event: content_block_start\ndata: {\"type\":"), 200, start + "event: error\ndata: {\"type\":\"error\""},
-		{"an unknown block", answering(start + "data: {\"type\":\"content_block_start\",\"index\":0,\"content_block\":{\"type\":\"agent_use\"}}\n\n"), 200, "unknown block type"},
+		{"an unknown block", answering(start + "event: content_block_start\ndata: {\"type\":\"content_block_start\",\"index\":0,\"content_block\":{\"type\":\"agent_use\"}}\n\n"), 200, "unknown block type"},
 		{"an unknown block at once", answering(`{"content":[{"type":"agent_use"}]}`), 502, "unknown block type"},
 		{"cut JSON", answering(`{"content":[`), 502, "not one that can be judged"},
 		{"br, which was not asked for", func(w http.ResponseWriter, r *http.Request) {
@@ -904,8 +904,7 @@ func TestNoGoroutineStays(t *testing.T) {
 	var n atomic.Int64
 	before := runtime.NumGoroutine()
 	func() {
-		var up *httptest.Server
-		up = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 			io.Copy(io.Discard, req.Body)
 			answers[int(n.Add(1))%len(answers)](w, req)
 		}))

@@ -330,7 +330,7 @@ const zoneLimit = 400
 // zones finds what no sentence ends in: code between backticks, and brackets
 // and quotations of moderate length. They are in order and do not overlap.
 func zones(text string) []span {
-	if strings.IndexAny(text, "`(\"") < 0 {
+	if !strings.ContainsAny(text, "`(\"") {
 		return nil
 	}
 	code := codeSpans(text)

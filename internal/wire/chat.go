@@ -22,6 +22,7 @@ type chatStream struct {
 	limits Limits
 	t      tape.Tape
 
+	id       string // of the completion, once seen
 	calls    []Call
 	open     bool // the last call may take more pieces
 	holding  bool
@@ -75,6 +76,9 @@ func (s *chatStream) Feed(ev *sse.Event) (Step, error) {
 		return Step{}, err
 	}
 	choices := top[0]
+	if s.id == "" {
+		s.id = s.t.Str(s.t.Get(0, "id"))
+	}
 	if absent(&s.t, choices) {
 		if s.t.Get(0, "error") >= 0 && s.holding && !s.finished {
 			// Upstream gave up inside a call: what is not whole is no call.
@@ -139,7 +143,7 @@ func (s *chatStream) choice(ev *sse.Event, c, n int) (finish bool, err error) {
 		if s.t.Kind(delta) != tape.Object {
 			return false, refuse("delta", "it is %v, not an object", s.t.Kind(delta))
 		}
-		if err := s.delta(ev, delta, first); err != nil {
+		if err := s.delta(ev, c, delta, first); err != nil {
 			return false, err
 		}
 	}
@@ -163,7 +167,7 @@ members:
 	return nil
 }
 
-func (s *chatStream) delta(ev *sse.Event, delta int, first bool) error {
+func (s *chatStream) delta(ev *sse.Event, c, delta int, first bool) error {
 	var at [11]int
 	if err := fields(&s.t, delta, chatDeltaFields, at[:]); err != nil {
 		return err
@@ -195,6 +199,12 @@ func (s *chatStream) delta(ev *sse.Event, delta int, first bool) error {
 	if s.finished {
 		return refuse("tool_calls", "a call after the finish reason")
 	}
+	if ev.Cut {
+		return refuse("tool_calls", "a call in an event that is cut off")
+	}
+	if what := s.undocumented(c, delta); what != "" {
+		return refuse("tool_calls", "a call in a chunk whose %s some clients do not take", what)
+	}
 	off := offset(ev)
 	if off < 0 {
 		return refuse("tool_calls", "a call on several data lines")
@@ -205,6 +215,33 @@ func (s *chatStream) delta(ev *sse.Event, delta int, first bool) error {
 		}
 	}
 	return nil
+}
+
+// undocumented names a member of a chunk, or of its choice c, for which some
+// clients drop the whole chunk and go on with the next: they check types, or
+// that all chunks are of one completion.
+func (s *chatStream) undocumented(c, delta int) string {
+	t := &s.t
+	for _, m := range []struct {
+		in   int
+		name string
+		kind tape.Kind
+	}{
+		{0, "id", tape.String}, {0, "created", tape.Number}, {0, "model", tape.String}, {0, "usage", tape.Object},
+		{c, "finish_reason", tape.String},
+		{delta, "role", tape.String}, {delta, "content", tape.String}, {delta, "reasoning_content", tape.String}, {delta, "reasoning", tape.String},
+	} {
+		if k := t.Kind(t.Get(m.in, m.name)); k != tape.None && k != tape.Null && k != m.kind {
+			return m.name
+		}
+	}
+	if t.Str(t.Get(0, "id")) != s.id {
+		return "id"
+	}
+	if r := t.Get(delta, "role"); t.Kind(r) == tape.String && !t.Is(r, "assistant") {
+		return "role"
+	}
+	return ""
 }
 
 // piece takes one element of tool_calls; off is where the data of its event
@@ -230,7 +267,7 @@ func (s *chatStream) piece(p, off int) error {
 		return refuse(where, "a call without an index")
 	}
 	fn := at[3]
-	if !absent(t, fn) && t.Kind(fn) != tape.Object {
+	if t.Kind(fn) != tape.Object {
 		return refuse(where, "function is %v, not an object", t.Kind(fn))
 	}
 	var fat [2]int
@@ -274,6 +311,9 @@ func (s *chatStream) piece(p, off int) error {
 	default:
 		return refuse(where, "index %d, where call %d is open", index, len(s.calls)-1)
 	}
+	if pc.at < 0 && t.Kind(name) == tape.String {
+		pc.name = place(t, name, off) // repeated: it must not outlive a refusal
+	}
 	pc.call = index
 	c := &s.calls[index]
 	if t.Kind(args) == tape.String {
@@ -310,6 +350,8 @@ func (s *chatStream) Release(rulings []Ruling) []byte {
 		if first {
 			args = tape.Quote(nil, string(r.Args))
 			edits = append(edits, Edit{p.name[0], p.name[1], tape.Quote(nil, r.Name)})
+		} else if p.name[0] >= 0 {
+			edits = append(edits, Edit{p.name[0], p.name[1], []byte(`""`)})
 		}
 		switch {
 		case p.args[0] >= 0:

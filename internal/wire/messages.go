@@ -41,21 +41,19 @@ type messagesStream struct {
 	t      tape.Tape
 
 	phase phase
-	next  int    // index of the next block
-	block string // type of the open block, "" between blocks
+	next  int     // index of the next block
+	block string  // type of the open block, "" between blocks
+	lines [2]bool // events without and with an event line were seen
 	calls int
 	ids   map[string]bool
 
 	// The open call and its events.
-	call    Call
-	started bool // its input stood in content_block_start
-	deltas  bool // it had a delta
-	held    []byte
-	start   int // length of the start event in held
-	stop    int // where the stop event starts in held
-	name    [2]int
-	input   [2]int // places in the start event
-	out     []byte
+	call  Call
+	held  []byte
+	start int    // length of the start event in held
+	stop  int    // where the stop event starts in held
+	name  [2]int // place of the name in the start event
+	out   []byte
 }
 
 type phase uint8
@@ -101,6 +99,22 @@ func (s *messagesStream) Feed(ev *sse.Event) (Step, error) {
 	}
 	if ev.Name != nil && !s.t.IsBytes(typ, ev.Name) {
 		return Step{}, refuse("event "+s.t.Str(typ), "its event line says %q", ev.Name)
+	}
+	if s.Holding() && offset(ev) < 0 {
+		// Readers that take each data line for an event drop all of it.
+		return Step{}, refuse("event "+s.t.Str(typ), "several data lines inside a call")
+	}
+	if !s.t.Is(typ, "ping") && !s.t.Is(typ, "error") {
+		// Some readers drop every event without an event line. One kind of
+		// stream is all or nothing for them; a mixture is another reply.
+		if ev.Name != nil {
+			s.lines[1] = true
+		} else {
+			s.lines[0] = true
+		}
+		if s.lines == [2]bool{true, true} {
+			return Step{}, refuse("event "+s.t.Str(typ), "some events have an event line and some have none")
+		}
 	}
 	switch {
 	case s.t.Is(typ, "content_block_delta"):
@@ -193,10 +207,10 @@ func (s *messagesStream) open(ev *sse.Event, index, block int) (Step, error) {
 		s.ids = map[string]bool{}
 	}
 	s.ids[s.call.ID] = true
-	s.started, s.deltas = false, false
-	if !absent(&s.t, at[3]) {
-		s.started = true
-		s.call.Args = append([]byte(nil), s.t.Raw(at[3])...)
+	if in := at[3]; s.t.Kind(in) != tape.None && s.t.Kind(in) != tape.Null && string(s.t.Raw(in)) != "{}" {
+		// Clients take it, drop it, or put the deltas behind it; one does so
+		// with any text but these two bytes.
+		return Step{}, refuse(where, "a call whose input at the start is not {}")
 	}
 	// A data line may stand anywhere in the event: places in the data become
 	// places in the raw bytes only when the data is one run of them.
@@ -205,10 +219,6 @@ func (s *messagesStream) open(ev *sse.Event, index, block int) (Step, error) {
 		return Step{}, refuse(where, "a call's start on several data lines")
 	}
 	s.name = place(&s.t, at[2], off)
-	s.input = [2]int{-1, -1}
-	if at[3] >= 0 {
-		s.input = place(&s.t, at[3], off)
-	}
 	s.held = append(s.held[:0], ev.Raw...)
 	s.start = len(s.held)
 	return Step{}, nil
@@ -267,14 +277,10 @@ func (s *messagesStream) delta(ev *sse.Event, index, delta int) (Step, error) {
 	if s.t.Kind(at[1]) != tape.String {
 		return Step{}, refuse(where, "partial_json is %v, not a string", s.t.Kind(at[1]))
 	}
-	if s.started {
-		return Step{}, refuse(where, "a call with arguments both in its start and in deltas, which clients join differently")
-	}
 	if s.t.LoneSurrogate() {
 		// Each reader replaces it in its own way, perhaps joined across deltas.
 		s.call.Malformed = "half a surrogate pair in the arguments"
 	}
-	s.deltas = true
 	s.call.Args = s.t.AppendStr(s.call.Args, at[1])
 	if len(s.call.Args) > s.limits.Call {
 		return Step{}, refuse(where, "a call of more than %d bytes", s.limits.Call)
@@ -320,27 +326,16 @@ func (s *messagesStream) Release(rulings []Ruling) []byte {
 	if len(rulings) != 1 || !rulings[0].Replace {
 		return s.held
 	}
-	// The start event with another name and an empty input, one delta with the
-	// whole of the arguments, and the stop event.
+	// The start event with another name, one delta with the whole of the
+	// arguments, and the stop event.
 	r := rulings[0]
-	out := s.out[:0]
-	at := 0
-	cut := func(p [2]int, new []byte) {
-		out = append(append(out, s.held[at:p[0]]...), new...)
-		at = p[1]
+	out := append(s.out[:0], s.held[:s.name[0]]...)
+	out = tape.Quote(out, r.Name)
+	out = append(out, s.held[s.name[1]:s.start]...)
+	if s.lines[1] {
+		out = append(out, "event: content_block_delta\n"...)
 	}
-	name := tape.Quote(nil, r.Name)
-	if s.input[0] >= 0 && s.input[0] < s.name[0] {
-		cut(s.input, []byte("{}"))
-		cut(s.name, name)
-	} else {
-		cut(s.name, name)
-		if s.input[0] >= 0 {
-			cut(s.input, []byte("{}"))
-		}
-	}
-	out = append(out, s.held[at:s.start]...)
-	out = append(out, "event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":"...)
+	out = append(out, "data: {\"type\":\"content_block_delta\",\"index\":"...)
 	out = appendInt(out, s.next-1)
 	out = append(out, `,"delta":{"type":"input_json_delta","partial_json":`...)
 	out = tape.Quote(out, string(r.Args))

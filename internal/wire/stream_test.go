@@ -52,12 +52,14 @@ func allow(Call) Ruling { return Ruling{} }
 
 func replace(Call) Ruling { return Ruling{Replace: true, Name: "no", Args: []byte(`{"why":"\""}`)} }
 
-// ev writes an event; a first word before the colon becomes its event line.
+// messagesEvents writes events with their event lines; a dash in front leaves
+// that line out.
 func messagesEvents(data ...string) string {
 	var b strings.Builder
 	for _, d := range data {
 		var t tape.Tape
-		if t.Parse([]byte(d)) == nil && t.Get(0, "type") >= 0 {
+		d, bare := strings.CutPrefix(d, "-")
+		if !bare && t.Parse([]byte(d)) == nil && t.Get(0, "type") >= 0 {
 			b.WriteString("event: " + t.Str(t.Get(0, "type")) + "\n")
 		}
 		b.WriteString("data: " + d + "\n\n")
@@ -98,7 +100,7 @@ func TestMessagesStream(t *testing.T) {
 		{"a call in pieces", []string{mStart, mCall(0, "a", "Bash"), mArgs(0, ""), mArgs(0, `{"command"`), `{"type":"ping"}`, mArgs(0, `:"ls"}`), mStop0, mEnd, mStop}, []string{`0 a Bash {"command":"ls"}`}, ""},
 		{"a call without arguments", []string{mStart, mCall(0, "a", "Bash"), mStop0, mEnd}, []string{"0 a Bash "}, ""},
 		{"text, then two calls", []string{mStart, mText, mDelta, mStop0, mCall(1, "a", "A"), mArgs(1, "{}"), mStop1, mCall(2, "b", "B"), mArgs(2, "{}"), `{"type":"content_block_stop","index":2}`, mEnd}, []string{"0 a A {}", "1 b B {}"}, ""},
-		{"all of the input in the start", []string{mStart, `{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"a","name":"A","input":{ "x": 1 }}}`, mStop0}, []string{`0 a A { "x": 1 }`}, ""},
+		{"no event lines at all", []string{"-" + mStart, "-" + mCall(0, "a", "A"), "-" + mArgs(0, "{}"), `{"type":"ping"}`, "-" + mStop0}, []string{"0 a A {}"}, ""},
 		{"a tool that the provider runs", []string{mStart, `{"type":"content_block_start","index":0,"content_block":{"type":"server_tool_use","id":"a","name":"web_search","input":{}}}`, mArgs(0, `{"q":1}`), mStop0}, nil, ""},
 		{"an error inside a call", []string{mStart, mCall(0, "a", "A"), mArgs(0, "{}"), `{"type":"error","error":{"type":"overloaded_error","message":"x"}}`}, nil, ""},
 		{"[DONE] at the end", []string{mStart, mEnd, mStop, "[DONE]"}, nil, ""},
@@ -128,7 +130,9 @@ func TestMessagesStream(t *testing.T) {
 		{"a stop outside of a block", []string{mStart, mStop0}, nil, "content_block_stop: outside of a block"},
 		{"a stop for another block", []string{mStart, mCall(0, "a", "A"), mStop1}, nil, "content_block_stop: its index is not 0, the open block's"},
 		{"the end inside a block", []string{mStart, mCall(0, "a", "A"), mEnd}, nil, "message_delta: inside a content block"},
-		{"arguments in start and deltas", []string{mStart, `{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"a","name":"A","input":{"x":1}}}`, mArgs(0, "")}, nil, "content_block_delta: a call with arguments both in its start and in deltas, which clients join differently"},
+		{"arguments in the start", []string{mStart, `{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"a","name":"A","input":{"x":1}}}`}, nil, "content_block_start: a call whose input at the start is not {}"},
+		{"an empty input of another spelling", []string{mStart, `{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"a","name":"A","input":{ }}}`}, nil, "content_block_start: a call whose input at the start is not {}"},
+		{"some events without an event line", []string{mStart, "-" + mText}, nil, "event content_block_start: some events have an event line and some have none"},
 		{"partial_json is an object", []string{mStart, mCall(0, "a", "A"), `{"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta","partial_json":{}}}`}, nil, "content_block_delta: partial_json is an object, not a string"},
 		{"a call without an id", []string{mStart, `{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","name":"A","input":{}}}`}, nil, "content_block_start: a call without an id and a name"},
 		{"two calls with one id", []string{mStart, mCall(0, "a", "A"), mStop0, mCall(1, "a", "B")}, []string{"0 a A "}, `content_block_start: a second call with the id "a"`},
@@ -203,6 +207,10 @@ func TestChatStream(t *testing.T) {
 
 		{"function_call", []string{cDelta(`{"function_call":{"name":"A","arguments":"{}"}}`)}, nil, "delta: function_call, the retired form of a call"},
 		{"a message in a chunk", []string{`{"choices":[{"index":0,"message":{"tool_calls":[]}}]}`}, nil, "choice: a whole message inside a chunk"},
+		{"a call in a chunk of another completion", []string{`{"id":"x","choices":[]}`, `{"id":"y","choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"a","function":{"name":"A"}}]}}]}`}, nil, "tool_calls: a call in a chunk whose id some clients do not take"},
+		{"a call in a chunk with a role of its own", []string{cDelta(`{"role":"tool","tool_calls":[{"index":0,"id":"a","function":{"name":"A"}}]}`)}, nil, "tool_calls: a call in a chunk whose role some clients do not take"},
+		{"a call in a chunk of odd types", []string{`{"created":"now","choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"a","function":{"name":"A"}}]}}]}`}, nil, "tool_calls: a call in a chunk whose created some clients do not take"},
+		{"a piece without a function", []string{cCall(0, "a", "A", "{}"), cDelta(`{"tool_calls":[{"index":0}]}`)}, nil, "tool_calls: function is nothing, not an object"},
 		{"custom type", []string{cDelta(`{"tool_calls":[{"index":0,"id":"a","type":"custom","custom":{"name":"A","input":"x"}}]}`)}, nil, "tool_calls: a call of a type other than function"},
 		{"an unknown field with a call", []string{cDelta(`{"calls":[{"name":"A"}]}`)}, nil, `delta: an unknown member "calls", which could be a call`},
 		{"an unknown field in the choice", []string{`{"choices":[{"index":0,"delta":{},"extra":{"function":{}}}]}`}, nil, `choice: an unknown member "extra", which could be a call`},
@@ -255,11 +263,11 @@ func TestReplacedCalls(t *testing.T) {
 	if got, _, err := play(Messages, in, nil, DefaultLimits, replace); err != nil || got != want {
 		t.Errorf("messages: %v\ngot  %s\nwant %s", err, got, want)
 	}
-	// The input stands before the name, and holds the arguments.
-	in = messagesEvents(mStart, `{"index":0,"content_block":{"x":1,"input":{"a":1},"name":"Bash","id":"a","type":"tool_use"},"type":"content_block_start"}`, mStop0)
-	want = messagesEvents(mStart, `{"index":0,"content_block":{"x":1,"input":{},"name":"no","id":"a","type":"tool_use"},"type":"content_block_start"}`, mArgs(0, `{"why":"\""}`), mStop0)
+	// The delta that is put there has an event line only if the others do.
+	in = messagesEvents("-"+mStart, "-"+mCall(0, "a", "Bash"), "-"+mStop0)
+	want = messagesEvents("-"+mStart, "-"+mCall(0, "a", "no"), "-"+mArgs(0, `{"why":"\""}`), "-"+mStop0)
 	if got, _, err := play(Messages, in, nil, DefaultLimits, replace); err != nil || got != want {
-		t.Errorf("messages, input first: %v\ngot  %s\nwant %s", err, got, want)
+		t.Errorf("messages, no event lines: %v\ngot  %s\nwant %s", err, got, want)
 	}
 	second := func(c Call) Ruling {
 		if c.Index == 1 {
@@ -267,8 +275,8 @@ func TestReplacedCalls(t *testing.T) {
 		}
 		return Ruling{}
 	}
-	in = chatEvents(cRole, cCall(0, "a", "A", `{"x":`), cArgs(0, "1}"), cDelta(`{"tool_calls":[{"index":1,"id":"b","function":{"name":"B"}}]}`), cArgs(1, `{"y"`), cArgs(1, `:2}`), cCall(2, "c", "C", "{}"), cEnd, cDone)
-	want = chatEvents(cRole, cCall(0, "a", "A", `{"x":`), cArgs(0, "1}"), cDelta(`{"tool_calls":[{"index":1,"id":"b","function":{"name":"no","arguments":"{\"why\":\"\\\"\"}"}}]}`), cArgs(1, ``), cArgs(1, ``), cCall(2, "c", "C", "{}"), cEnd, cDone)
+	in = chatEvents(cRole, cCall(0, "a", "A", `{"x":`), cArgs(0, "1}"), cDelta(`{"tool_calls":[{"index":1,"id":"b","function":{"name":"B"}}]}`), cArgs(1, `{"y"`), cCall(1, "b", "B", `:2}`), cCall(2, "c", "C", "{}"), cEnd, cDone)
+	want = chatEvents(cRole, cCall(0, "a", "A", `{"x":`), cArgs(0, "1}"), cDelta(`{"tool_calls":[{"index":1,"id":"b","function":{"name":"no","arguments":"{\"why\":\"\\\"\"}"}}]}`), cArgs(1, ``), cCall(1, "b", "", ``), cCall(2, "c", "C", "{}"), cEnd, cDone)
 	if got, _, err := play(Chat, in, nil, DefaultLimits, second); err != nil || got != want {
 		t.Errorf("chat: %v\ngot  %s\nwant %s", err, got, want)
 	}
@@ -371,13 +379,14 @@ func TestAllowedIsIdentical(t *testing.T) {
 // legal draws a legal stream with odd spellings.
 func legal(r *rapid.T, d Dialect) string {
 	nl := rapid.SampledFrom([]string{"\n", "\r\n"}).Draw(r, "line ending")
+	named := rapid.Bool().Draw(r, "event lines")
 	var b strings.Builder
 	put := func(data string) {
 		if rapid.IntRange(0, 5).Draw(r, "comment") == 0 {
 			b.WriteString(": " + rapid.StringMatching(`[a-z ]{0,9}`).Draw(r, "text") + nl + nl)
 		}
 		var t tape.Tape
-		if d == Messages && t.Parse([]byte(data)) == nil && rapid.Bool().Draw(r, "event line") {
+		if d == Messages && t.Parse([]byte(data)) == nil && named {
 			b.WriteString("event: " + t.Str(t.Get(0, "type")) + nl)
 		}
 		b.WriteString("data:" + rapid.SampledFrom([]string{"", " "}).Draw(r, "space") + data + nl + nl)
