@@ -32,7 +32,7 @@ func check() int32 {
 	}
 	if opaque == "true" && (j.doubtful || len(j.argvs) == 0) {
 		if dir := meets(text()); dir != "" {
-			return guard.Deny("this command can't be read to the end, and it names both a deleting command and " + dir +
+			return guard.Deny("this command cannot be read to the end, and it names both a deleting command and " + dir +
 				". Name what to delete literally, in a call of its own, as in: rm -rf ./build")
 		}
 	}
@@ -161,8 +161,9 @@ func (j *judge) target(w string) string {
 	case !precious(abs):
 		return ""
 	case unsure:
-		return "if the variable in " + w + " is empty, this deletes " + show(abs) +
-			". Write ${NAME:?} for it, or the path itself, as in: rm -rf ./build"
+		// The reason's alphabet has no dollar and no quotes.
+		return "if the variable in the path is empty, this deletes " + show(abs) +
+			". Write the path itself, as in: rm -rf ./build"
 	}
 	return "this would delete " + show(abs) +
 		". Delete what you made, by its path inside the workspace, as in: rm -rf ./build"

@@ -1,0 +1,149 @@
+// Command guardproxy stands between a coding agent and the model API.
+//
+// One file a verb: each parses its flags and calls the library. What all
+// verbs share stands in this file: how the command line is read, how errors
+// are shown, and which exit code says what.
+//
+// The terminal's rules: lower case, no full stop; `guardproxy: error: …` says
+// what went wrong and where, `guardproxy: hint: …` what to do next. Results go
+// to stdout, everything else to stderr.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/guardproxy/guardproxy/confine/launch"
+)
+
+// Exit codes that are the same for every verb. A verb with codes of its own
+// lists them in its help.
+const (
+	exitDone   = 0
+	exitFound  = 1 // the verb ran and found something
+	exitUsage  = 2
+	exitInput  = 3
+	exitRunner = 125 // exec: the runner itself failed, not the command
+)
+
+// cli is the whole command line. A verb is a struct with a Run method.
+type cli struct {
+	Demo   demoCmd   `cmd:"" help:"Play the whole story against a model of its own, and check each step."`
+	Serve  serveCmd  `cmd:"" help:"Stand between clients and the model API."`
+	Exec   execCmd   `cmd:"" help:"Run one command under the local confinement layer."`
+	Schema schemaCmd `cmd:"" help:"Work on tool schemas."`
+}
+
+// stdio is what a verb reads and writes, so that tests can hold it.
+type stdio struct {
+	in       io.Reader
+	out, err io.Writer
+}
+
+// codeError carries an exit code with an error. A nil err exits silently.
+type codeError struct {
+	code int
+	err  error
+}
+
+func (e *codeError) Error() string {
+	if e.err == nil {
+		return fmt.Sprintf("exit code %d", e.code)
+	}
+	return e.err.Error()
+}
+func (e *codeError) Unwrap() error { return e.err }
+
+// withCode gives err the exit code that the process ends with.
+func withCode(code int, err error) error { return &codeError{code, err} }
+
+// hintError carries advice with an error; library errors do the same by
+// having a Hint method.
+type hintError struct {
+	err  error
+	hint string
+}
+
+func (e *hintError) Error() string { return e.err.Error() }
+func (e *hintError) Unwrap() error { return e.err }
+func (e *hintError) Hint() string  { return e.hint }
+
+func withHint(err error, hint string) error { return &hintError{err, hint} }
+
+func main() {
+	if launch.Is(os.Args) {
+		launch.Main() // inside of the sandbox: this process becomes the command
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	os.Exit(run(ctx, os.Args[1:], stdio{os.Stdin, os.Stdout, os.Stderr}))
+}
+
+// run is the whole program but for the process around it.
+func run(ctx context.Context, args []string, io stdio) int {
+	var c cli
+	exited := -1
+	parser, err := kong.New(&c,
+		kong.Name("guardproxy"),
+		kong.Description("The layer between a coding agent and the model API: narrows tool schemas, judges every tool call, confines what runs."),
+		kong.Writers(io.out, io.err),
+		kong.Exit(func(code int) { exited = code; panic(exitPanic{}) }),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
+		kong.BindTo(ctx, (*context.Context)(nil)),
+		kong.Bind(io),
+	)
+	if err != nil {
+		return report(io.err, err)
+	}
+	kctx, err := parse(parser, args, &exited)
+	if exited >= 0 {
+		return exited
+	}
+	if err != nil {
+		return report(io.err, withCode(exitUsage, withHint(err, "run guardproxy --help, or guardproxy VERB --help")))
+	}
+	return report(io.err, kctx.Run())
+}
+
+type exitPanic struct{}
+
+// parse reads the command line. Kong ends the process for --help; here it
+// unwinds to this function instead, so that run can be tested.
+func parse(p *kong.Kong, args []string, exited *int) (k *kong.Context, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			if _, ok := r.(exitPanic); !ok {
+				panic(r)
+			}
+		}
+	}()
+	return p.Parse(args)
+}
+
+// report prints err as the terminal's rules ask and returns the exit code.
+func report(w io.Writer, err error) int {
+	if err == nil {
+		return exitDone
+	}
+	code := exitFound
+	var ce *codeError
+	if errors.As(err, &ce) {
+		code = ce.code
+		if ce.err == nil {
+			return code
+		}
+	}
+	fmt.Fprintf(w, "guardproxy: error: %v\n", err)
+	var h interface{ Hint() string }
+	if errors.As(err, &h) && h.Hint() != "" {
+		fmt.Fprintf(w, "guardproxy: hint: %s\n", h.Hint())
+	}
+	return code
+}

@@ -1,0 +1,34 @@
+package main
+
+import (
+	"os"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/guardproxy/guardproxy/confine/launch"
+)
+
+func TestMain(m *testing.M) {
+	// The test binary is what the sandbox starts, since it is the executable.
+	if launch.Is(os.Args) {
+		launch.Main()
+	}
+	testscript.Main(m, map[string]func(){"guardproxy": main})
+}
+
+// TestScripts holds the command line's contract: testdata/*.txtar.
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:      "testdata",
+		Deadline: time.Now().Add(2 * time.Minute),
+		Setup: func(e *testscript.Env) error {
+			e.Setenv("HOME", e.WorkDir+"/home")
+			for _, v := range []string{"XDG_STATE_HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME"} {
+				e.Setenv(v, "")
+			}
+			return os.MkdirAll(e.WorkDir+"/home", 0o755)
+		},
+	})
+}

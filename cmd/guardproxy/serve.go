@@ -1,0 +1,321 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/guardproxy/guardproxy/confine"
+	"github.com/guardproxy/guardproxy/guards"
+	"github.com/guardproxy/guardproxy/guards/examples"
+	"github.com/guardproxy/guardproxy/guards/wasm"
+	"github.com/guardproxy/guardproxy/internal/audit"
+	"github.com/guardproxy/guardproxy/internal/config"
+	"github.com/guardproxy/guardproxy/internal/envelope"
+	"github.com/guardproxy/guardproxy/proxy"
+)
+
+type serveCmd struct {
+	Upstream string        `placeholder:"URL" help:"Base URL of the model API, for every dialect; stands over the configuration's upstreams. Without either: https://api.anthropic.com for Messages, https://api.openai.com for Chat."`
+	Listen   string        `placeholder:"HOST:PORT" help:"Address to listen on; port 0 picks a free one. Default: the configuration's, else 127.0.0.1:8788."`
+	Config   string        `type:"path" placeholder:"FILE" help:"Configuration file (YAML); see docs/configuration.md."`
+	LogLevel string        `enum:"debug,info,warn,error" default:"info" help:"Least level of the log on stderr: debug, info, warn or error."`
+	Drain    time.Duration `default:"30s" help:"How long a SIGTERM waits for running exchanges."`
+}
+
+func (serveCmd) Help() string {
+	return `Point a client's base URL at the address of the ready line. SIGTERM and Ctrl-C
+stop listening and let running exchanges end; a second one ends at once. SIGHUP
+reads the configuration again, for new sessions; listen, token_file and keys
+take a restart.`
+}
+
+// Upstreams of a serve that was given none.
+var defaultUpstreams = []proxy.Upstream{
+	{Name: "anthropic", URL: "https://api.anthropic.com", Dialects: []string{"anthropic-messages"}},
+	{Name: "openai", URL: "https://api.openai.com", Dialects: []string{"openai-chat"}},
+}
+
+func (c *serveCmd) Run(ctx context.Context, io stdio) error {
+	var level slog.Level
+	level.UnmarshalText([]byte(c.LogLevel))
+	log := slog.New(slog.NewTextHandler(io.err, &slog.HandlerOptions{Level: level}))
+
+	dirs, err := config.FindDirs(os.LookupEnv)
+	if err != nil {
+		return withCode(exitUsage, err)
+	}
+	cfg, err := c.read()
+	if err != nil {
+		return withCode(exitInput, err)
+	}
+	opts, err := c.options(ctx, cfg, dirs, log)
+	if err != nil {
+		return withCode(exitInput, err)
+	}
+	if opts.Keys, err = keys(cfg, dirs); err != nil {
+		return withCode(exitInput, err)
+	}
+	if cfg.TokenFile != "" {
+		text, err := os.ReadFile(cfg.TokenFile)
+		if err != nil {
+			return withCode(exitInput, fmt.Errorf("token_file: %w", err))
+		}
+		if opts.Token = strings.TrimSpace(string(text)); len(opts.Token) < 16 {
+			return withCode(exitInput, withHint(fmt.Errorf("token_file %s: the token has fewer than 16 characters", cfg.TokenFile), "write a random one of letters and digits"))
+		}
+	}
+	decisions, err := openAudit(cfg, opts.Keys, log)
+	if err != nil {
+		return withCode(exitInput, err)
+	}
+	defer decisions.Close()
+	opts.Log = log
+	opts.Decided = func(d proxy.Decision) { decisions.Write(auditRecord(d)) }
+	h, err := proxy.New(opts)
+	if err != nil {
+		return withCode(exitInput, err)
+	}
+
+	addr := cfg.Listen
+	ln, err := net.Listen("tcp", addr)
+	if err != nil {
+		return withCode(exitInput, withHint(fmt.Errorf("listen on %s: %w", addr, err), "choose another address with --listen; port 0 picks a free one"))
+	}
+	srv := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn)}
+	served := make(chan error, 1)
+	go func() { served <- srv.Serve(ln) }()
+	fmt.Fprintf(io.err, "guardproxy: listening on http://%s%s\n", ln.Addr(), notInForce(opts))
+
+	hup := make(chan os.Signal, 1)
+	signal.Notify(hup, syscall.SIGHUP)
+	defer signal.Stop(hup)
+	for {
+		select {
+		case err := <-served:
+			return err
+		case <-hup:
+			c.reload(ctx, h, decisions, opts, dirs, log)
+			continue
+		case <-ctx.Done():
+		}
+		break
+	}
+	log.Info("draining: waiting for running exchanges", "at_most", c.Drain)
+	// From here on the default action of a second signal ends the process.
+	signal.Reset(os.Interrupt, syscall.SIGTERM)
+	wait, cancel := context.WithTimeout(context.Background(), c.Drain)
+	defer cancel()
+	if err := srv.Shutdown(wait); err != nil {
+		srv.Close()
+		return fmt.Errorf("running exchanges were cut after %v", c.Drain)
+	}
+	return nil
+}
+
+// read reads the configuration and puts the flags over it.
+func (c *serveCmd) read() (*config.Config, error) {
+	cfg := config.Default()
+	if c.Config != "" {
+		var err error
+		if cfg, err = config.Load(c.Config); err != nil {
+			return nil, err
+		}
+	}
+	if c.Listen != "" {
+		cfg.Listen = c.Listen
+		if err := cfg.CheckToken(c.Listen); err != nil {
+			return nil, err
+		}
+	}
+	return cfg, nil
+}
+
+// options compiles what a configuration says; keys, token and log are added
+// by the caller.
+func (c *serveCmd) options(ctx context.Context, cfg *config.Config, dirs config.Dirs, log *slog.Logger) (proxy.Options, error) {
+	o := proxy.Options{
+		Policy:             proxy.Policy{Mode: cfg.Policy.Mode, Approval: cfg.Policy.Approval, Workspace: cfg.Policy.Workspace},
+		Tools:              cfg.Tools,
+		RefuseUnknownTools: cfg.UnknownTools == "refuse",
+		RefuseResidue:      cfg.Schema.Residue == "refuse",
+		OwnFiles:           cfg.OwnFiles(dirs),
+		Hosts:              cfg.Hosts,
+		Fields:             map[string]proxy.Fields{},
+		Inert:              map[string][]string{},
+	}
+	for name, f := range cfg.Schema.Fields {
+		o.Fields[name] = proxy.Fields{Add: f.Add, Remove: f.Remove}
+	}
+	for name, d := range cfg.Dialects {
+		o.Inert[name] = d.Inert
+	}
+	for _, p := range cfg.Passthrough {
+		o.Passthrough = append(o.Passthrough, p.String())
+	}
+	switch {
+	case c.Upstream != "":
+		if problem, hint := config.CheckURL(c.Upstream); problem != "" {
+			return o, withHint(fmt.Errorf("--upstream: %s", problem), hint)
+		}
+		o.Upstreams = []proxy.Upstream{{Name: "default", URL: c.Upstream}}
+	case len(cfg.Upstreams) > 0:
+		for _, u := range cfg.Upstreams {
+			o.Upstreams = append(o.Upstreams, proxy.Upstream{Name: u.Name, URL: u.URL, Dialects: u.Dialects})
+		}
+	default:
+		o.Upstreams = defaultUpstreams
+	}
+	if err := ownFilesApart(o); err != nil {
+		return o, err
+	}
+	for _, g := range cfg.Guards {
+		e, err := loadGuard(ctx, g, cfg.Wasm, dirs)
+		if err != nil {
+			return o, err
+		}
+		o.Guards = append(o.Guards, e)
+		log.Debug("guard loaded", "guard", e.Name)
+	}
+	return o, nil
+}
+
+// ownFilesApart refuses a workspace in which the agent could write our files.
+func ownFilesApart(o proxy.Options) error {
+	p := confine.Policy{Mode: confine.Mode(o.Policy.Mode), Workspace: o.Policy.Workspace}
+	if o.Policy.Workspace == "" || p.Mode == confine.FullAccess {
+		return nil
+	}
+	for _, root := range confine.WritableRoots(p) {
+		for _, own := range o.OwnFiles {
+			for _, f := range []string{own, resolved(own)} {
+				for _, r := range []string{root, resolved(root)} {
+					if f == r || strings.HasPrefix(f, strings.TrimSuffix(r, "/")+"/") {
+						return withHint(fmt.Errorf("%s is guardproxy's own and lies inside the writable root %s", own, root),
+							"keep state, configuration, guards, keys and logs outside of the workspace: what the agent can write there decides what it may do")
+					}
+				}
+			}
+		}
+	}
+	return nil
+}
+
+func resolved(path string) string {
+	if p, err := filepath.EvalSymlinks(path); err == nil {
+		return p
+	}
+	return path
+}
+
+func loadGuard(ctx context.Context, g config.Guard, w config.Wasm, dirs config.Dirs) (guards.Entry, error) {
+	e := guards.Entry{Name: g.Name, Match: guards.Match{Tools: g.Match.Tools, Kinds: g.Match.Kinds, Clients: g.Match.Clients}}
+	var module []byte
+	if g.Use != "" {
+		var ok bool
+		if module, ok = examples.Module(g.Use); !ok {
+			return e, withHint(fmt.Errorf("guard %s: no bundled guard is called %q", g.Name, g.Use), "the bundled guards are "+strings.Join(examples.Names(), ", "))
+		}
+	} else {
+		var err error
+		if module, err = os.ReadFile(g.File); err != nil {
+			return e, fmt.Errorf("guard %s: %w", g.Name, err)
+		}
+	}
+	guard, err := wasm.Load(ctx, module, wasm.Options{Name: g.Name, Config: g.Config, Deadline: time.Duration(w.Deadline), Memory: int64(w.Memory), CacheDir: filepath.Join(dirs.Cache, "wasm")})
+	if err != nil {
+		return e, fmt.Errorf("guard %s: %w", g.Name, err)
+	}
+	e.Guard = guard
+	return e, nil
+}
+
+// keys are the configured key files, and behind them the installation's own
+// key: it opens what was sealed before others were configured.
+func keys(cfg *config.Config, dirs config.Dirs) ([][]byte, error) {
+	var out [][]byte
+	for _, f := range cfg.Keys {
+		k, err := readKey(f)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, k)
+	}
+	own, err := installationKey(dirs.State)
+	if err != nil {
+		return nil, err
+	}
+	return append(out, own), nil
+}
+
+func openAudit(cfg *config.Config, secrets [][]byte, log *slog.Logger) (*audit.Log, error) {
+	if cfg.Audit.File == "" {
+		return nil, nil
+	}
+	ring, err := envelope.NewKeyring(secrets...)
+	if err != nil {
+		return nil, err
+	}
+	return audit.Open(cfg.Audit.File, audit.Options{
+		Key: ring.Key(envelope.Audit), Arguments: cfg.Audit.Arguments,
+		Failed: func(err error) {
+			log.Error("the decision log can't be written; further failures are counted", "file", cfg.Audit.File, "error", err)
+		},
+	})
+}
+
+func auditRecord(d proxy.Decision) audit.Record {
+	decision := audit.Refuse
+	switch {
+	case d.Allowed && d.Edited:
+		decision = audit.AllowEdited
+	case d.Allowed:
+		decision = audit.Allow
+	}
+	return audit.Record{Time: d.Time, Session: d.Session, Client: d.Client, Dialect: d.Dialect, Model: d.Model, CallID: d.CallID, Tool: d.Tool,
+		Kind: d.Kind, Decision: decision, Cause: d.Cause, Guard: d.Guard, Arguments: d.Arguments, GuardReason: d.GuardReason, Notes: d.Notes}
+}
+
+// reload reads the configuration again. On an error the old one stays.
+func (c *serveCmd) reload(ctx context.Context, h *proxy.Handler, decisions *audit.Log, old proxy.Options, dirs config.Dirs, log *slog.Logger) {
+	err := func() error {
+		cfg, err := c.read()
+		if err != nil {
+			return err
+		}
+		o, err := c.options(ctx, cfg, dirs, log)
+		if err != nil {
+			return err
+		}
+		o.Keys, o.Token = old.Keys, old.Token
+		return h.Reload(o)
+	}()
+	err = errors.Join(err, decisions.Reopen())
+	if err != nil {
+		log.Error("the configuration was not taken: the old one stays in force", "file", c.Config, "error", err)
+		return
+	}
+	log.Info("configuration read again: it holds for new sessions", "file", c.Config)
+}
+
+// notInForce ends the ready line with what an operator may believe to be on
+// and is not.
+func notInForce(o proxy.Options) string {
+	out := "; calls are judged but not confined (confine.lane is off)"
+	if len(o.Guards) == 0 {
+		out += "; no guards are configured"
+	}
+	if o.Policy.Approval == "ask" {
+		out += "; escalation fields stay in the schemas (approval is ask)"
+	}
+	return out
+}
