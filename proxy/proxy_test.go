@@ -417,7 +417,9 @@ func TestBadUpstreams(t *testing.T) {
 		status int
 		want   string // of the body
 	}{
-		{"a redirect", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/elsewhere", http.StatusTemporaryRedirect) }, 502, "redirect (307)"},
+		{"a redirect", func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "/elsewhere", http.StatusTemporaryRedirect)
+		}, 502, "redirect (307)"},
 		{"429 with retry-after", func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Retry-After", "7")
 			w.WriteHeader(429)
