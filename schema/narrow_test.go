@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
@@ -401,34 +400,34 @@ func TestNarrowReadsDecodedText(t *testing.T) {
 	})
 }
 
-// A long description must not take more than its share of time. The limit is
-// ten times what a slow machine needs; a quadratic step takes longer.
+// A long description is narrowed like a short one; what it costs is a
+// benchmark (BenchmarkLongText).
 func TestLongTexts(t *testing.T) {
 	for _, tt := range []struct {
 		name, piece string
 		size        int
 	}{
-		{"sentences", "Set `sandbox_permissions` to widen. Prints. ", 1 << 20},
-		{"one sentence", "sandbox_permissions and ", 1 << 20},
-		{"nothing of ours but once", "Prints. It may be long. ", 1 << 20},
-		{"items", "- Set `sandbox_permissions`.\n- Prints.\n", 1 << 17},
-		{"nested items", "- When denied:\n  - Set `sandbox_permissions`.\n", 1 << 17},
-		{"open brackets", "((((sandbox_permissions ", 1 << 17},
-		{"brackets in pairs", "(a (b. C) sandbox_permissions) ", 1 << 17},
-		{"backticks", "` `` ``` sandbox_permissions ", 1 << 17},
-		{"quotes", "\" \"a\" sandbox_permissions ", 1 << 17},
-		{"headings", "# sandbox_permissions\n## b\n", 1 << 17},
-		{"lines", "a\nsandbox_permissions ", 1 << 17},
-		{"blank lines", "\n \n", 1 << 17},
-		{"short lines", "A\n", 1 << 17},
-		{"tabs", "A.\tsandbox_permissions\n\t", 1 << 17},
-		{"full stops", ".sandbox_permissions...", 1 << 17},
-		{"one word", "sandbox_permissionssandbox_permissions", 1 << 17},
-		{"fences", "```\nsandbox_permissions\n", 1 << 17},
-		{"colons", "a:\nsandbox_permissions:\n\n", 1 << 17},
-		{"a word of the language", "justification ", 1 << 17},
-		{"code and a word of the language", "`a` justification ", 1 << 17},
-		{"code and properties", "`sandbox_permissions` command ", 1 << 17},
+		{"sentences", "Set `sandbox_permissions` to widen. Prints. ", 1 << 15},
+		{"one sentence", "sandbox_permissions and ", 1 << 15},
+		{"nothing of ours but once", "Prints. It may be long. ", 1 << 15},
+		{"items", "- Set `sandbox_permissions`.\n- Prints.\n", 1 << 14},
+		{"nested items", "- When denied:\n  - Set `sandbox_permissions`.\n", 1 << 14},
+		{"open brackets", "((((sandbox_permissions ", 1 << 14},
+		{"brackets in pairs", "(a (b. C) sandbox_permissions) ", 1 << 14},
+		{"backticks", "` `` ``` sandbox_permissions ", 1 << 14},
+		{"quotes", "\" \"a\" sandbox_permissions ", 1 << 14},
+		{"headings", "# sandbox_permissions\n## b\n", 1 << 14},
+		{"lines", "a\nsandbox_permissions ", 1 << 14},
+		{"blank lines", "\n \n", 1 << 14},
+		{"short lines", "A\n", 1 << 14},
+		{"tabs", "A.\tsandbox_permissions\n\t", 1 << 14},
+		{"full stops", ".sandbox_permissions...", 1 << 14},
+		{"one word", "sandbox_permissionssandbox_permissions", 1 << 14},
+		{"fences", "```\nsandbox_permissions\n", 1 << 14},
+		{"colons", "a:\nsandbox_permissions:\n\n", 1 << 14},
+		{"a word of the language", "justification ", 1 << 14},
+		{"code and a word of the language", "`a` justification ", 1 << 14},
+		{"code and properties", "`sandbox_permissions` command ", 1 << 14},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			text, err := json.Marshal("Set sandbox_permissions. " + strings.Repeat(tt.piece, tt.size/len(tt.piece)))
@@ -436,11 +435,7 @@ func TestLongTexts(t *testing.T) {
 				t.Fatal(err)
 			}
 			in := slices.Concat([]byte(`{"name":"bash","description":`), text, []byte(`,"input_schema":{"properties":{"command":{}}}}`))
-			start := time.Now()
 			out, _ := Narrow(in, rules)
-			if d := time.Since(start); d > 20*time.Second {
-				t.Errorf("took %v for %d bytes", d, len(in))
-			}
 			if !json.Valid(out) || !subsequence(out, in) {
 				t.Error("not valid JSON or not a subsequence")
 			}
@@ -535,5 +530,23 @@ func BenchmarkRoundTrip(b *testing.B) {
 		if _, err := json.Marshal(v); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+// BenchmarkLongText is a description of many sentences, at two sizes: four
+// times the text should cost about four times as much.
+func BenchmarkLongText(b *testing.B) {
+	for _, size := range []int{1 << 15, 1 << 17} {
+		text, err := json.Marshal(strings.Repeat("Set `sandbox_permissions` to widen. Prints. ", size/45))
+		if err != nil {
+			b.Fatal(err)
+		}
+		in := slices.Concat([]byte(`{"name":"bash","description":`), text, []byte(`,"input_schema":{"properties":{"command":{}}}}`))
+		b.Run(fmt.Sprint(size), func(b *testing.B) {
+			b.SetBytes(int64(len(in)))
+			for b.Loop() {
+				Narrow(in, rules)
+			}
+		})
 	}
 }
