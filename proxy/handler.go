@@ -52,7 +52,11 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			given = sha256.Sum256([]byte(v))
 		}
 		if subtle.ConstantTimeCompare(given[:], g.token[:]) != 1 {
-			fail(http.StatusForbidden, "no_token", "this listener wants its token: as /t/TOKEN/ at the start of the base URL's path, or in the header %s", tokenHeader)
+			what := "this listener wants its token"
+			if t.token != "" || r.Header.Get(tokenHeader) != "" {
+				what = "that is not the token of this listener: send it"
+			}
+			fail(http.StatusForbidden, "no_token", what+" as /t/TOKEN/ at the start of the base URL's path, or in the header %s", tokenHeader)
 			return
 		}
 	}
@@ -64,7 +68,9 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case passes(r.Method, t.path, g.pass):
 		h.passThrough(w, r, g, t)
 	case guarded:
-		fail(http.StatusNotImplemented, "not_guarded", "%s %s can't be judged: only POST is", r.Method, t.path)
+		fail(http.StatusNotImplemented, "not_guarded", "%s %s can't be judged: on this path only POST is supported", r.Method, t.path)
+	case wire.CarriesCalls(t.path):
+		fail(http.StatusNotImplemented, "not_supported", "%s %s can't be judged: this API carries tool calls and is not supported by this version. Supported are Anthropic Messages and OpenAI Chat Completions", r.Method, t.path)
 	default:
 		fail(http.StatusNotImplemented, "unknown_path", "%s %s is not a path that guardproxy can judge, so it is not forwarded. If it can't carry tool calls, add %q under passthrough in the configuration", r.Method, t.path, r.Method+" "+t.path)
 	}

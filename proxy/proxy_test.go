@@ -542,7 +542,7 @@ func TestGuardOutcomes(t *testing.T) {
 		verdict guards.Verdict
 		want    string
 	}{
-		"ask":        {guards.Verdict{Decision: guards.Ask, Cause: guards.CausePolicy, Reason: "is that wise"}, "guard g wants an approver to be asked, and there is none: is that wise."},
+		"ask":        {guards.Verdict{Decision: guards.Ask, Cause: guards.CausePolicy, Reason: "is that wise"}, "guard g wants somebody to be asked, and guardproxy has nobody to ask: is that wise."},
 		"trap":       {guards.Verdict{Decision: guards.Deny, Cause: guards.CauseTrap}, "guard g could not judge the call (trap)"},
 		"long words": {guards.Verdict{Decision: guards.Deny, Cause: guards.CausePolicy, Reason: strings.Repeat("x", 1000)}, strings.Repeat("x", 299)},
 	} {

@@ -325,7 +325,7 @@ func (j *judgement) guards(ctx context.Context, args []byte) *refusal {
 	switch {
 	case j.outcome.Decision == guards.Ask:
 		ref.cause = "no_approver"
-		ref.why = "guard " + ref.guard + " wants an approver to be asked, and there is none"
+		ref.why = "guard " + ref.guard + " wants somebody to be asked, and guardproxy has nobody to ask"
 		if ref.reason != "" {
 			ref.why += ": " + ref.reason
 		}

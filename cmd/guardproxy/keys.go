@@ -5,10 +5,13 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/guardproxy/guardproxy/internal/session"
 )
 
 // keyBytes is the length of a key that guardproxy makes.
@@ -18,6 +21,9 @@ const keyBytes = 32
 // and makes it when there is none. The directory is 0700, the file 0600.
 func installationKey(state string) ([]byte, error) {
 	path := filepath.Join(state, "key")
+	if fi, err := os.Stat(state); err == nil && fi.Mode().Perm()&0o022 != 0 {
+		return nil, withHint(fmt.Errorf("state directory %s: others may write it (mode %v)", state, fi.Mode().Perm()), "run: chmod 700 "+state)
+	}
 	key, err := readKey(path)
 	if !errors.Is(err, fs.ErrNotExist) {
 		return key, err
@@ -50,20 +56,49 @@ func installationKey(state string) ([]byte, error) {
 // readKey reads a key file: 64 hexadecimal digits or more, that only its owner
 // may read.
 func readKey(path string) ([]byte, error) {
-	fi, err := os.Stat(path)
+	text, err := readSecret("key file", path)
 	if err != nil {
-		return nil, fmt.Errorf("key file: %w", err)
+		return nil, err
 	}
-	if fi.Mode().Perm()&0o077 != 0 {
-		return nil, withHint(fmt.Errorf("key file %s: others may read it (mode %v)", path, fi.Mode().Perm()), "run: chmod 600 "+path)
-	}
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return nil, fmt.Errorf("key file: %w", err)
-	}
-	key, err := hex.DecodeString(strings.TrimSpace(string(text)))
+	key, err := hex.DecodeString(text)
 	if err != nil || len(key) < keyBytes {
 		return nil, withHint(fmt.Errorf("key file %s: it does not hold %d or more hexadecimal digits", path, 2*keyBytes), "make one with: (umask 077; head -c 32 /dev/urandom | od -An -vtx1 | tr -d ' \\n' > FILE)")
 	}
 	return key, nil
+}
+
+// readToken reads the listener's token.
+func readToken(path string) (string, error) {
+	text, err := readSecret("token file", path)
+	if err != nil {
+		return "", err
+	}
+	if len(text) < 16 || !session.ValidLabel(text) {
+		return "", withHint(fmt.Errorf("token file %s: it does not hold a token of 16 to 64 letters and digits", path), "make one with: (umask 077; head -c 24 /dev/urandom | od -An -vtx1 | tr -d ' \\n' > FILE)")
+	}
+	return text, nil
+}
+
+// readSecret reads a file that only its owner may read.
+func readSecret(what, path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", withHint(fmt.Errorf("%s: %w", what, err), "paths are relative to the configuration file; the file must be readable by the user that runs guardproxy")
+	}
+	defer f.Close()
+	fi, err := f.Stat()
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", what, err)
+	}
+	if !fi.Mode().IsRegular() {
+		return "", fmt.Errorf("%s %s: it is not a regular file", what, path)
+	}
+	if fi.Mode().Perm()&0o077 != 0 {
+		return "", withHint(fmt.Errorf("%s %s: others may read it (mode %v)", what, path, fi.Mode().Perm()), "run: chmod 600 "+path)
+	}
+	text, err := io.ReadAll(io.LimitReader(f, 1<<16))
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", what, err)
+	}
+	return strings.TrimSpace(string(text)), nil
 }

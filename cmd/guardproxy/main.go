@@ -16,6 +16,9 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"runtime"
+	"runtime/debug"
+	"slices"
 	"syscall"
 
 	"github.com/alecthomas/kong"
@@ -39,6 +42,8 @@ type cli struct {
 	Serve  serveCmd  `cmd:"" help:"Stand between clients and the model API."`
 	Exec   execCmd   `cmd:"" help:"Run one command under the local confinement layer."`
 	Schema schemaCmd `cmd:"" help:"Work on tool schemas."`
+
+	Version kong.VersionFlag `help:"Print the version and exit."`
 }
 
 // stdio is what a verb reads and writes, so that tests can hold it.
@@ -77,6 +82,15 @@ func (e *hintError) Hint() string  { return e.hint }
 
 func withHint(err error, hint string) error { return &hintError{err, hint} }
 
+// hintOf is the advice that an error carries, "" when it has none.
+func hintOf(err error) string {
+	var h interface{ Hint() string }
+	if errors.As(err, &h) {
+		return h.Hint()
+	}
+	return ""
+}
+
 func main() {
 	if launch.Is(os.Args) {
 		launch.Main() // inside of the sandbox: this process becomes the command
@@ -94,6 +108,7 @@ func run(ctx context.Context, args []string, io stdio) int {
 		kong.Name("guardproxy"),
 		kong.Description("The layer between a coding agent and the model API: narrows tool schemas, judges every tool call, confines what runs."),
 		kong.Writers(io.out, io.err),
+		kong.Vars{"version": version()},
 		kong.Exit(func(code int) { exited = code; panic(exitPanic{}) }),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
 		kong.BindTo(ctx, (*context.Context)(nil)),
@@ -107,9 +122,32 @@ func run(ctx context.Context, args []string, io stdio) int {
 		return exited
 	}
 	if err != nil {
-		return report(io.err, withCode(exitUsage, withHint(err, "run guardproxy --help, or guardproxy VERB --help")))
+		return report(io.err, withCode(exitUsage, withHint(err, "run guardproxy "+verb(args)+"--help")))
 	}
 	return report(io.err, kctx.Run())
+}
+
+// version is what the build knows of itself: a module version, or the commit.
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "guardproxy (unknown version)"
+	}
+	v := info.Main.Version
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" && v == "(devel)" {
+			v = s.Value[:min(12, len(s.Value))]
+		}
+	}
+	return "guardproxy " + v + " " + info.GoVersion + " " + runtime.GOOS + "/" + runtime.GOARCH
+}
+
+// verb is the verb that a command line begins with, and a space.
+func verb(args []string) string {
+	if len(args) > 0 && slices.Contains([]string{"demo", "serve", "exec", "schema"}, args[0]) {
+		return args[0] + " "
+	}
+	return ""
 }
 
 type exitPanic struct{}
@@ -141,9 +179,8 @@ func report(w io.Writer, err error) int {
 		}
 	}
 	fmt.Fprintf(w, "guardproxy: error: %v\n", err)
-	var h interface{ Hint() string }
-	if errors.As(err, &h) && h.Hint() != "" {
-		fmt.Fprintf(w, "guardproxy: hint: %s\n", h.Hint())
+	if hint := hintOf(err); hint != "" {
+		fmt.Fprintf(w, "guardproxy: hint: %s\n", hint)
 	}
 	return code
 }

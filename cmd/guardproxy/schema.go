@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -20,17 +21,19 @@ type schemaCmd struct {
 
 type narrowCmd struct {
 	Dialect  string `enum:"auto,anthropic-messages,openai-chat" default:"auto" help:"Wire format of the body: auto, anthropic-messages or openai-chat. auto decides by the shape of the tools."`
-	Approval string `enum:"never,ask" default:"never" help:"Approval policy: never, or ask, which says that somebody is there to ask."`
-	Mode     string `default:"workspace-write" help:"Sandbox mode: read-only, workspace-write or danger-full-access. In an unknown mode nothing can be granted."`
-	Config   string `type:"path" placeholder:"FILE" help:"Take schema.fields from this configuration."`
+	Approval string `enum:"never,ask," default:"" placeholder:"POLICY" help:"Approval policy: never, or ask, which says that somebody is there to ask. Default: the configuration's, else never."`
+	Mode     string `placeholder:"MODE" help:"Sandbox mode: read-only, workspace-write or danger-full-access; in an unknown mode nothing can be granted. Default: the configuration's, else workspace-write."`
+	Config   string `type:"path" placeholder:"FILE" help:"Take policy and schema.fields from this configuration."`
 	Report   string `type:"path" placeholder:"FILE" help:"Write what was removed, and what looked suspicious and stayed, as JSON."`
 }
 
 func (narrowCmd) Help() string {
 	return `Does to a body what serve would do to its tools, and nothing else: bytes are
-deleted, none is added or moved. Exit codes: 0 whether or not something was
-removed, 2 usage, 3 a body that is not JSON. JSON without tools passes through
-unchanged.`
+deleted, none is added or moved. JSON without tools passes through unchanged.
+
+Exit codes: 0 whether or not something was removed, 1 output that can't be
+written, 2 usage, 3 a body that is not JSON or a configuration that can't be
+used.`
 }
 
 // narrowReport is the JSON of --report.
@@ -57,9 +60,9 @@ func (c *narrowCmd) Run(std stdio) error {
 		return withCode(exitInput, fmt.Errorf("the body is larger than %d MiB", proxy.MaxBody>>20))
 	}
 	fields := map[string]proxy.Fields{}
+	cfg := config.Default()
 	if c.Config != "" {
-		cfg, err := config.Load(c.Config)
-		if err != nil {
+		if cfg, err = config.Load(c.Config); err != nil {
 			return withCode(exitInput, err)
 		}
 		for name, f := range cfg.Schema.Fields {
@@ -74,7 +77,8 @@ func (c *narrowCmd) Run(std stdio) error {
 	if err != nil {
 		return withCode(exitInput, withHint(err, "pipe one request body, as the client sends it, into guardproxy schema narrow"))
 	}
-	never, why := policy.Never(policy.Facts{Mode: c.Mode, Approval: c.Approval, Approver: c.Approval == policy.ApprovalAsk})
+	mode, approval := cmp.Or(c.Mode, cfg.Policy.Mode), cmp.Or(c.Approval, cfg.Policy.Approval)
+	never, why := policy.Never(policy.Facts{Mode: mode, Approval: approval, Approver: approval == policy.ApprovalAsk})
 	rules := schema.Rules{}
 	if never {
 		rules = proxy.Rules(fields)
@@ -82,7 +86,7 @@ func (c *narrowCmd) Run(std stdio) error {
 	res := rewrite.Apply(q, body, rewrite.NewNarrower(rules), nil)
 	if c.Report != "" {
 		if err := writeReport(c.Report, dialect, why, &res); err != nil {
-			return fmt.Errorf("report: %w", err)
+			return withHint(fmt.Errorf("report: %w", err), "name a file in a directory that exists and can be written")
 		}
 	}
 	_, err = std.out.Write(res.Body)

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -25,7 +26,7 @@ import (
 )
 
 type serveCmd struct {
-	Upstream string        `placeholder:"URL" help:"Base URL of the model API, for every dialect; stands over the configuration's upstreams. Without either: https://api.anthropic.com for Messages, https://api.openai.com for Chat."`
+	Upstream string        `placeholder:"URL" help:"Base URL of the model API, for every dialect; overrides the upstreams of the configuration. Without either: https://api.anthropic.com for Messages, https://api.openai.com for Chat."`
 	Listen   string        `placeholder:"HOST:PORT" help:"Address to listen on; port 0 picks a free one. Default: the configuration's, else 127.0.0.1:8788."`
 	Config   string        `type:"path" placeholder:"FILE" help:"Configuration file (YAML); see docs/configuration.md."`
 	LogLevel string        `enum:"debug,info,warn,error" default:"info" help:"Least level of the log on stderr: debug, info, warn or error."`
@@ -35,8 +36,12 @@ type serveCmd struct {
 func (serveCmd) Help() string {
 	return `Point a client's base URL at the address of the ready line. SIGTERM and Ctrl-C
 stop listening and let running exchanges end; a second one ends at once. SIGHUP
-reads the configuration again, for new sessions; listen, token_file and keys
-take a restart.`
+reopens the decision log and reads the configuration again: hosts, upstreams and
+passthrough hold at once, all else for new sessions; listen, token_file, keys
+and audit take a restart.
+
+Exit codes: 0 stopped, 1 running exchanges were cut, 2 usage, 3 a configuration,
+key or guard that can't be used, or an address that can't be listened on.`
 }
 
 // Upstreams of a serve that was given none.
@@ -52,7 +57,7 @@ func (c *serveCmd) Run(ctx context.Context, io stdio) error {
 
 	dirs, err := config.FindDirs(os.LookupEnv)
 	if err != nil {
-		return withCode(exitUsage, err)
+		return withCode(exitInput, err)
 	}
 	cfg, err := c.read()
 	if err != nil {
@@ -66,12 +71,8 @@ func (c *serveCmd) Run(ctx context.Context, io stdio) error {
 		return withCode(exitInput, err)
 	}
 	if cfg.TokenFile != "" {
-		text, err := os.ReadFile(cfg.TokenFile)
-		if err != nil {
-			return withCode(exitInput, fmt.Errorf("token_file: %w", err))
-		}
-		if opts.Token = strings.TrimSpace(string(text)); len(opts.Token) < 16 {
-			return withCode(exitInput, withHint(fmt.Errorf("token_file %s: the token has fewer than 16 characters", cfg.TokenFile), "write a random one of letters and digits"))
+		if opts.Token, err = readToken(cfg.TokenFile); err != nil {
+			return withCode(exitInput, err)
 		}
 	}
 	decisions, err := openAudit(cfg, opts.Keys, log)
@@ -104,7 +105,7 @@ func (c *serveCmd) Run(ctx context.Context, io stdio) error {
 		case err := <-served:
 			return err
 		case <-hup:
-			c.reload(ctx, h, decisions, opts, dirs, log)
+			c.reload(ctx, h, decisions, opts, cfg, dirs, log)
 			continue
 		case <-ctx.Done():
 		}
@@ -132,6 +133,9 @@ func (c *serveCmd) read() (*config.Config, error) {
 		}
 	}
 	if c.Listen != "" {
+		if problem, hint := config.CheckListen(c.Listen); problem != "" {
+			return nil, withHint(fmt.Errorf("--listen: %s", problem), hint)
+		}
 		cfg.Listen = c.Listen
 		if err := cfg.CheckToken(c.Listen); err != nil {
 			return nil, err
@@ -174,6 +178,11 @@ func (c *serveCmd) options(ctx context.Context, cfg *config.Config, dirs config.
 		}
 	default:
 		o.Upstreams = defaultUpstreams
+	}
+	if w := o.Policy.Workspace; w != "" {
+		if fi, err := os.Stat(w); err != nil || !fi.IsDir() {
+			log.Warn("policy.workspace is no directory", "path", w)
+		}
 	}
 	if err := ownFilesApart(o); err != nil {
 		return o, err
@@ -228,12 +237,15 @@ func loadGuard(ctx context.Context, g config.Guard, w config.Wasm, dirs config.D
 	} else {
 		var err error
 		if module, err = os.ReadFile(g.File); err != nil {
-			return e, fmt.Errorf("guard %s: %w", g.Name, err)
+			return e, withHint(fmt.Errorf("guard %s: %w", g.Name, err), "file is relative to the configuration file; the bundled guards are taken with use")
 		}
 	}
 	guard, err := wasm.Load(ctx, module, wasm.Options{Name: g.Name, Config: g.Config, Deadline: time.Duration(w.Deadline), Memory: int64(w.Memory), CacheDir: filepath.Join(dirs.Cache, "wasm")})
+	if ctx.Err() != nil {
+		return e, errors.New("interrupted while the guards were loaded")
+	}
 	if err != nil {
-		return e, fmt.Errorf("guard %s: %w", g.Name, err)
+		return e, err
 	}
 	e.Guard = guard
 	return e, nil
@@ -265,6 +277,9 @@ func openAudit(cfg *config.Config, secrets [][]byte, log *slog.Logger) (*audit.L
 	if err != nil {
 		return nil, err
 	}
+	if err := os.MkdirAll(filepath.Dir(cfg.Audit.File), 0o700); err != nil {
+		return nil, withHint(fmt.Errorf("audit.file: %w", err), "name a file in a directory that you can write")
+	}
 	return audit.Open(cfg.Audit.File, audit.Options{
 		Key: ring.Key(envelope.Audit), Arguments: cfg.Audit.Arguments,
 		Failed: func(err error) {
@@ -285,26 +300,42 @@ func auditRecord(d proxy.Decision) audit.Record {
 		Kind: d.Kind, Decision: decision, Cause: d.Cause, Guard: d.Guard, Arguments: d.Arguments, GuardReason: d.GuardReason, Notes: d.Notes}
 }
 
-// reload reads the configuration again. On an error the old one stays.
-func (c *serveCmd) reload(ctx context.Context, h *proxy.Handler, decisions *audit.Log, old proxy.Options, dirs config.Dirs, log *slog.Logger) {
-	err := func() error {
-		cfg, err := c.read()
-		if err != nil {
-			return err
-		}
-		o, err := c.options(ctx, cfg, dirs, log)
-		if err != nil {
-			return err
-		}
-		o.Keys, o.Token = old.Keys, old.Token
-		return h.Reload(o)
-	}()
-	err = errors.Join(err, decisions.Reopen())
-	if err != nil {
-		log.Error("the configuration was not taken: the old one stays in force", "file", c.Config, "error", err)
+// reload reopens the decision log and reads the configuration again. On an
+// error the old configuration stays.
+func (c *serveCmd) reload(ctx context.Context, h *proxy.Handler, decisions *audit.Log, old proxy.Options, started *config.Config, dirs config.Dirs, log *slog.Logger) {
+	if err := decisions.Reopen(); err != nil {
+		log.Error("the decision log could not be reopened: it goes on in the old file", "error", err, "hint", hintOf(err))
+	}
+	if c.Config == "" {
+		log.Info("nothing to read again: there is no configuration file")
 		return
 	}
-	log.Info("configuration read again: it holds for new sessions", "file", c.Config)
+	cfg, err := c.read()
+	if err == nil {
+		var o proxy.Options
+		if o, err = c.options(ctx, cfg, dirs, log); err == nil {
+			o.Keys, o.Token = old.Keys, old.Token
+			err = h.Reload(o)
+		}
+	}
+	if err != nil {
+		log.Error("the configuration was not taken: the old one stays in force", "file", c.Config, "error", err, "hint", hintOf(err))
+		return
+	}
+	log.Info("configuration read again: hosts, upstreams and passthrough hold now, the rest for new sessions", "file", c.Config)
+	for _, k := range []struct {
+		key     string
+		changed bool
+	}{
+		{"listen", cfg.Listen != started.Listen},
+		{"token_file", cfg.TokenFile != started.TokenFile},
+		{"keys", !slices.Equal(cfg.Keys, started.Keys)},
+		{"audit", cfg.Audit != started.Audit},
+	} {
+		if k.changed {
+			log.Warn("a changed key takes a restart", "key", k.key)
+		}
+	}
 }
 
 // notInForce ends the ready line with what an operator may believe to be on

@@ -14,6 +14,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // served is a serve that runs inside of this process.
@@ -65,13 +66,21 @@ func serve(t *testing.T, args ...string) *served {
 // wait returns the next line of stderr that holds text.
 func (s *served) wait(text string) string {
 	s.t.Helper()
-	for line := range s.saw {
-		if strings.Contains(line, text) {
-			return line
+	never := time.After(30 * time.Second)
+	for {
+		select {
+		case line, ok := <-s.saw:
+			if ok && strings.Contains(line, text) {
+				return line
+			} else if ok {
+				continue
+			}
+		case <-never:
 		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.t.Fatalf("%q never came; stderr:\n%s", text, s.log.String())
 	}
-	s.t.Fatalf("%q never came; stderr:\n%s", text, s.log.String())
-	return ""
 }
 
 func (s *served) post(session, body string) string {
@@ -98,7 +107,7 @@ const (
 	askBash   = `{"messages":[{"role":"user","content":"go"}],"tools":[{"name":"Bash","input_schema":{"type":"object","properties":{"command":{"type":"string"}},"required":["command"]}}]}`
 	rmReply   = `{"content":[{"type":"tool_use","id":"t","name":"Bash","input":{"command":"rm -rf /"}}]}`
 	noGuards  = "policy: {approval: never}\n"
-	withGuard = "guards: [{name: root, use: no-root-delete}]\naudit: {file: audit.jsonl}\n"
+	withGuard = "guards: [{name: root, use: no-root-delete}]\naudit: {file: logs/audit.jsonl}\n"
 )
 
 func TestServe(t *testing.T) {
@@ -125,7 +134,7 @@ func TestServe(t *testing.T) {
 		t.Errorf("state directory: %v %v", fi, err)
 	}
 	// The decision log has one line, and nothing of the arguments.
-	text, err := os.ReadFile(filepath.Join(dir, "audit.jsonl"))
+	text, err := os.ReadFile(filepath.Join(dir, "logs", "audit.jsonl"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -141,9 +150,16 @@ func TestServe(t *testing.T) {
 	if body := s.post("two", askBash); !strings.Contains(body, "not executed") {
 		t.Errorf("a broken configuration switched the guards off: %s", body)
 	}
-	write(noGuards)
+	// What takes a restart is said; what can't be reopened is not the
+	// configuration's fault.
+	write(noGuards + "listen: 127.0.0.1:1\n")
+	if err := os.RemoveAll(filepath.Join(dir, "logs")); err != nil {
+		t.Fatal(err)
+	}
 	syscall.Kill(os.Getpid(), syscall.SIGHUP)
-	s.wait("it holds for new sessions")
+	s.wait("the decision log could not be reopened")
+	s.wait("configuration read again")
+	s.wait("a changed key takes a restart")
 	if body := s.post("two", askBash); !strings.Contains(body, "not executed") {
 		t.Errorf("a running session lost its guards: %s", body)
 	}

@@ -28,7 +28,7 @@ import (
 //	one    the allowed texts, separated by spaces; for a list or a map those of
 //	       its values
 //	keys   the allowed keys of a map
-//	later  texts (or, for a switch, true) that are named in the design and not
+//	later  texts (or, for a switch, true) that are planned and not
 //	       supported by this version: an error that says so
 //	file   the text is a path, relative to the configuration file
 

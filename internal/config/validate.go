@@ -47,7 +47,7 @@ func (d *decoder) fail(path, message, hint string) error {
 }
 
 func (d *decoder) listener(c *Config) error {
-	if problem, hint := checkListen(c.Listen); problem != "" {
+	if problem, hint := CheckListen(c.Listen); problem != "" {
 		return d.fail("listen", problem, hint)
 	}
 	if err := c.CheckToken(c.Listen); err != nil {
@@ -63,7 +63,9 @@ func (d *decoder) listener(c *Config) error {
 	return nil
 }
 
-func checkListen(listen string) (problem, hint string) {
+// CheckListen says what is wrong with an address to listen on, and what to do;
+// both texts are empty when nothing is.
+func CheckListen(listen string) (problem, hint string) {
 	const how = "write HOST:PORT, such as 127.0.0.1:8788; port 0 picks a free one"
 	host, port, err := net.SplitHostPort(listen)
 	if err != nil {
