@@ -43,8 +43,13 @@ func newOwnFiles(paths []string, workspace string) *ownFiles {
 	return o
 }
 
+const maxPath = 4096 // bytes: Linux' PATH_MAX
+
 // resolve follows symlinks in the longest part of path that exists.
 func resolve(path string) string {
+	if len(path) > maxPath {
+		return path // nothing can be opened by it
+	}
 	rest := ""
 	for p := path; ; {
 		if r, err := filepath.EvalSymlinks(p); err == nil {
@@ -116,12 +121,13 @@ func names(s, own string) bool {
 
 // inName reports whether s goes on with the same path element.
 func inName(s string) bool {
-	c := s[0]
-	switch {
-	case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', c == '_', c == '-', c >= 0x80:
-		return true
-	case c == '.':
-		return len(s) > 1 && inName(s[1:])
+	for i := range len(s) {
+		switch c := s[i]; {
+		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', c == '_', c == '-', c >= 0x80:
+			return true
+		case c != '.':
+			return false
+		}
 	}
 	return false
 }

@@ -439,6 +439,14 @@ func TestBadUpstreams(t *testing.T) {
 			w.Header().Set("Content-Encoding", "br")
 			io.WriteString(w, "x")
 		}, 502, `\"br\" is not supported`},
+		{"another charset", func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", "text/event-stream; charset=utf-7")
+			io.WriteString(w, start)
+		}, 502, "charset"},
+		{"UTF-8 by name", func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", `text/event-stream; charset="UTF-8"`)
+			io.WriteString(w, start)
+		}, 200, start},
 		{"gzip, which was not asked for", func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Encoding", "gzip")
 			z := gzip.NewWriter(w)

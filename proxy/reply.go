@@ -4,9 +4,11 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"mime"
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -18,6 +20,10 @@ import (
 func (x *exchange) down(w http.ResponseWriter, r *http.Request, u *url.URL, resp *http.Response) {
 	d := x.route.Dialect
 	switch {
+	case resp.StatusCode < 200 || resp.StatusCode >= 600:
+		// Some clients take what is no error that they know for a success.
+		x.refuseReply(w, "odd_status", fmt.Sprintf("the upstream answered with the status %d", resp.StatusCode))
+		return
 	case resp.StatusCode >= 300 && resp.StatusCode < 400:
 		writeError(w, d, http.StatusBadGateway, "redirect", redirectText(u, resp))
 		return
@@ -28,6 +34,11 @@ func (x *exchange) down(w http.ResponseWriter, r *http.Request, u *url.URL, resp
 		if _, err := io.Copy(w, resp.Body); err != nil {
 			panic(http.ErrAbortHandler)
 		}
+		return
+	}
+	if charset := foreignCharset(resp.Header.Get("Content-Type")); charset != "" {
+		// A client that honours it would read other text than we judge.
+		x.refuseReply(w, "charset", fmt.Sprintf("the upstream's reply says that its charset is %q, and only UTF-8 can be judged", charset))
 		return
 	}
 	src, release, err := decoder(resp.Body, resp.Header.Get("Content-Encoding"))
@@ -53,6 +64,21 @@ func (x *exchange) down(w http.ResponseWriter, r *http.Request, u *url.URL, resp
 		x.whole(w, r, c, in)
 	default:
 		x.stream(w, r, c, in)
+	}
+}
+
+// foreignCharset is the charset of a Content-Type, "" for none or UTF-8 or a
+// part of it.
+func foreignCharset(contentType string) string {
+	_, params, err := mime.ParseMediaType(contentType)
+	if err != nil && strings.Contains(strings.ToLower(contentType), "charset") {
+		return contentType
+	}
+	switch charset := params["charset"]; strings.ToLower(charset) {
+	case "utf-8", "utf8", "us-ascii", "ascii":
+		return ""
+	default:
+		return charset
 	}
 }
 
@@ -165,6 +191,7 @@ func (x *exchange) refuseReply(w http.ResponseWriter, code, text string) {
 // refuseStream ends a stream that can't be judged any further. What was held
 // is dropped.
 func (x *exchange) refuseStream(w http.ResponseWriter, c *client, err error) {
+	c.stopKeepAlive() // or it writes while this does
 	text := fmt.Sprintf("the upstream's reply is not one that can be judged: %v", err)
 	if !c.started() {
 		x.refuseReply(w, "reply_refused", text)
@@ -179,6 +206,7 @@ func (x *exchange) refuseStream(w http.ResponseWriter, c *client, err error) {
 // byte with an error, after it as upstream did, so that the client tries
 // again.
 func (x *exchange) broken(w http.ResponseWriter, r *http.Request, c *client, err error) {
+	c.stopKeepAlive()
 	if r.Context().Err() == nil {
 		x.once("upstream failed in the middle of a reply", "error", err.Error())
 		if !c.started() {

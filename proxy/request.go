@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 
@@ -65,6 +66,10 @@ func (h *Handler) guarded(w http.ResponseWriter, r *http.Request, now *generatio
 	x.model, x.turn, x.calls = q.Model, q.Turns, q.Calls
 	res := rewrite.Apply(q, body, x.g.narrower, h.keys)
 	x.tools = res.Tools
+	if slices.ContainsFunc(res.Tools, func(t *rewrite.Tool) bool { return t.Name == envelope.RefusedTool }) {
+		writeError(w, route.Dialect, http.StatusBadRequest, "reserved_tool", "a tool is called "+envelope.RefusedTool+", the name that refusals call because nobody has it: rename it")
+		return
+	}
 	x.noteRewrite(&res)
 	h.requests.Put(q)
 

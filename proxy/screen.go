@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/guardproxy/guardproxy/guards"
 	"github.com/guardproxy/guardproxy/internal/agents"
@@ -98,10 +99,17 @@ func (x *exchange) screen(ctx context.Context, c *wire.Call) wire.Ruling {
 // repair and fold names, each in its own way.
 func (j *judgement) declared() *refusal {
 	for _, t := range j.x.tools {
-		if t.Name == j.call.Name && t.Name != "" {
-			j.tool = t
-			return nil
+		if t.Name != j.call.Name || t.Name == "" {
+			continue
 		}
+		if j.tool != nil && j.tool != t {
+			// Which of them the client runs is not known.
+			return &refusal{cause: "ambiguous_tool", why: "this request declares the tool twice, in different ways", accept: "Use another tool."}
+		}
+		j.tool = t
+	}
+	if j.tool != nil {
+		return nil
 	}
 	return &refusal{cause: "undeclared_tool",
 		why:    fmt.Sprintf("this request declares no tool named %s", envelope.Cut(j.call.Name, 64)),
@@ -134,15 +142,34 @@ func (j *judgement) wellFormed() *refusal {
 	case t.Depth() > maxDepth:
 		return bad("the arguments are nested more than %d deep", maxDepth)
 	}
-	var keys []string
+	keys := map[string]bool{}
 	for k := 1; k < t.After(0); k = t.After(k + 1) {
-		key := t.Str(k)
-		if slices.ContainsFunc(keys, func(o string) bool { return strings.EqualFold(o, key) }) {
-			return bad("the arguments name %s twice, in upper and lower case", envelope.Cut(key, 64))
+		key := folded(t.Str(k))
+		if keys[key] {
+			return bad("the arguments name %s twice, in upper and lower case", envelope.Cut(t.Str(k), 64))
 		}
-		keys = append(keys, key)
+		keys[key] = true
+	}
+	for o := range t.Len() {
+		// An assignment to it changes what the object inherits, so that
+		// clients which copy arguments see members that are not there.
+		if t.Get(o, "__proto__") >= 0 {
+			return bad("the arguments name __proto__")
+		}
 	}
 	return nil
+}
+
+// folded is the same for exactly those texts that strings.EqualFold calls
+// equal.
+func folded(s string) string {
+	return strings.Map(func(r rune) rune {
+		least := r
+		for f := unicode.SimpleFold(r); f != r; f = unicode.SimpleFold(f) {
+			least = min(least, f)
+		}
+		return least
+	}, s)
 }
 
 // noSeal: a call that carries a seal of ours wants to be taken for us.
@@ -162,6 +189,13 @@ func (j *judgement) noSeal() *refusal {
 func (j *judgement) catalogued() *refusal {
 	x := j.x
 	spec, known := x.g.table.Classify(j.call.Name, x.client, j.tool.Params)
+	if !known || spec.Kind != agents.Shell {
+		// A member that no declaration names may be the command all the same:
+		// schemas leave members open, and clients read more than they declare.
+		if params := j.undeclared(); len(params) > 0 {
+			spec, known = x.g.table.Classify(j.call.Name, x.client, append(params, j.tool.Params...))
+		}
+	}
 	j.spec, j.kind = spec, spec.Kind
 	if !known {
 		j.kind = agents.Other
@@ -188,6 +222,22 @@ func (j *judgement) catalogued() *refusal {
 	return nil
 }
 
+// undeclared are the members of the arguments that could be a command and that
+// the tool's schema does not speak of.
+func (j *judgement) undeclared() (out []agents.Param) {
+	t := &j.args
+	for k := 1; k < t.After(0); k = t.After(k + 1) {
+		if kind := t.Kind(k + 1); kind != tape.String && kind != tape.Array {
+			continue
+		}
+		key := t.Str(k)
+		if !slices.ContainsFunc(j.tool.Params, func(p agents.Param) bool { return strings.EqualFold(p.Name, key) }) {
+			out = append(out, agents.Param{Name: key, Text: true})
+		}
+	}
+	return out
+}
+
 // ownFiles: no argument names guardproxy's own files.
 func (j *judgement) ownFiles() *refusal {
 	own := j.x.g.own
@@ -195,6 +245,17 @@ func (j *judgement) ownFiles() *refusal {
 	for _, p := range j.paths {
 		if hit == "" {
 			hit = own.holds(p.Path)
+		}
+	}
+	// Any string may be a path, whoever declared the tool. The disk is asked
+	// for a bounded number of them.
+	for i, n := 0, 0; i < j.args.Len() && hit == "" && n < maxPaths; i++ {
+		if j.args.Kind(i) != tape.String || len(j.args.Raw(i)) > maxPath {
+			continue
+		}
+		if s := j.args.Str(i); strings.HasPrefix(s, "/") || strings.HasPrefix(s, "~/") || strings.HasPrefix(s, "file:") || strings.Contains(s, "../") {
+			n++
+			hit = own.holds(s)
 		}
 	}
 	for _, c := range j.commands {
@@ -211,6 +272,8 @@ func (j *judgement) ownFiles() *refusal {
 	}
 	return &refusal{cause: "own_files", why: "the call names files of guardproxy itself, which no tool may touch", accept: "Work on other files."}
 }
+
+const maxPaths = 4096 // strings of a call that are looked at as paths
 
 func parsed(v agents.Value) command.Parsed {
 	if v.List != nil {
@@ -233,6 +296,12 @@ func (j *judgement) residue() (edited []byte, why policy.Reason, ref *refusal) {
 	if over, ok := x.g.opts.Fields[j.call.Name]; ok {
 		names = append(names, over.Add...)
 		names = slices.DeleteFunc(names, func(n string) bool { return slices.Contains(over.Remove, n) })
+	}
+	for k, t := 1, &j.args; k < t.After(0); k = t.After(k + 1) {
+		// Clients written in Go fold the case of keys.
+		if key := t.Str(k); !slices.Contains(names, key) && slices.ContainsFunc(names, func(n string) bool { return strings.EqualFold(n, key) }) {
+			names = append(names, key)
+		}
 	}
 	if len(names) == 0 || len(j.call.Args) == 0 {
 		return nil, "", nil
@@ -360,9 +429,10 @@ func sentence(s string) string {
 	return s + "."
 }
 
-// Arguments that change what runs a command, or where: a refusal never keeps
-// them.
-var neverKept = []string{"shell", "login", "env", "workdir", "cwd", "directory", "dir_path", "interpreter"}
+// The required arguments that the refusal of a shell call keeps: none of them
+// says what runs, or where, or with what environment. A tool that requires
+// anything else takes the form that runs nothing.
+var kept = []string{"description", "timeout", "timeout_ms", "is_background", "run_in_background", "persistent", "max_output_tokens", "yield_time_ms"}
 
 // target says how the client takes a refusal of this call.
 func (j *judgement) target() envelope.Target {
@@ -385,6 +455,11 @@ func (j *judgement) target() envelope.Target {
 		t.Form = other
 		return t
 	}
+	if !slices.ContainsFunc(j.tool.Params, func(p agents.Param) bool { return p.Name == from[0].Path }) && j.tool.Schema != nil {
+		// The catalogue's argument is none of this tool's: it runs something else.
+		t.Form = other
+		return t
+	}
 	t.Argument = from[0].Path
 	if t.Form == envelope.ShellForm && (from[0].Form == agents.List || len(j.commands) > 0 && j.commands[0].List != nil) {
 		t.Form = envelope.ArrayForm
@@ -393,11 +468,13 @@ func (j *judgement) target() envelope.Target {
 		if r == t.Argument {
 			continue
 		}
-		if slices.Contains(neverKept, r) || slices.ContainsFunc(j.spec.Escalation, func(f agents.Field) bool { return f.Name == r }) {
+		if kind := j.args.Kind(j.args.Get(0, r)); !slices.Contains(kept, r) || kind == tape.Object || kind == tape.Array {
 			t.Form = other
 			return t
 		}
-		t.Keep = append(t.Keep, r)
+		if !slices.Contains(t.Keep, r) {
+			t.Keep = append(t.Keep, r)
+		}
 	}
 	return t
 }

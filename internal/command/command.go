@@ -22,6 +22,7 @@ const (
 	MaxScript   = 256 << 10 // bytes of a script, nested scripts included
 	MaxCommands = 4096      // argv lists
 	MaxNesting  = 8         // scripts within scripts
+	MaxScripts  = 256       // scripts, nested scripts included
 )
 
 // Parsed is what a command consists of.
@@ -76,6 +77,9 @@ type reader struct {
 	argv   [][]string
 	opaque bool
 	bytes  int // of all scripts read so far
+
+	scripts    int // read so far
+	multiplied int // words that came of brace lists
 }
 
 func (r *reader) parsed() Parsed { return Parsed{Argv: r.argv, Opaque: r.opaque} }

@@ -14,7 +14,8 @@ import (
 
 // script takes in one script at the given depth of nesting.
 func (r *reader) script(src string, depth int) {
-	if r.bytes += len(src); r.bytes > MaxScript || depth > MaxNesting {
+	r.scripts++
+	if r.bytes += len(src); r.bytes > MaxScript || depth > MaxNesting || r.scripts > MaxScripts {
 		r.opaque = true
 		return
 	}
@@ -261,6 +262,11 @@ func (w *walker) literal(word *syntax.Word) {
 func (w *walker) words(word *syntax.Word) []string {
 	text, ok := w.text(word)
 	w.opaque = w.opaque || !ok
+	if n := braces(word); n == 0 || n > maxBraces {
+		// Splitting takes time and memory in the square of the braces.
+		w.opaque = w.opaque || n > 0
+		return []string{text}
+	}
 	split := &syntax.Word{Parts: append([]syntax.WordPart(nil), word.Parts...)}
 	syntax.SplitBraces(split) // also reports true for a pair of braces that is none
 	if !slices.ContainsFunc(split.Parts, func(p syntax.WordPart) bool { _, ok := p.(*syntax.BraceExp); return ok }) {
@@ -276,7 +282,26 @@ func (w *walker) words(word *syntax.Word) []string {
 		t, _ := w.text(one)
 		out = append(out, t)
 	}
+	if w.multiplied += len(out); w.multiplied > maxMultiplied {
+		return []string{text}
+	}
 	return out
+}
+
+const (
+	maxBraces     = 32   // opening braces in a word that is multiplied out
+	maxMultiplied = 4096 // words that come of brace lists
+)
+
+// braces counts the opening braces that could begin a brace list.
+func braces(word *syntax.Word) int {
+	n := 0
+	for _, part := range word.Parts {
+		if lit, ok := part.(*syntax.Lit); ok {
+			n += strings.Count(lit.Value, "{")
+		}
+	}
+	return n
 }
 
 // text resolves quotes and escapes. It reports false if the shell would

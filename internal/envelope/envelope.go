@@ -110,7 +110,7 @@ func (k *Keyring) seal(t Type, fields [][]byte) string {
 // unseal gives the fields of a seal, or false when no key of the ring made it.
 func (k *Keyring) unseal(t Type, seal string) ([][]byte, bool) {
 	body, ok := strings.CutPrefix(seal, Prefix)
-	if !ok || len(body) < 4*macSize/3 {
+	if !ok || len(body) < 4*macSize/3 || strings.ContainsAny(body, "\r\n") { // base64 skips line breaks
 		return nil, false
 	}
 	raw, err := base64.RawURLEncoding.Strict().DecodeString(body)

@@ -75,6 +75,9 @@ func (s *chatStream) Feed(ev *sse.Event) (Step, error) {
 	if err := fields(&s.t, 0, chatTopFields, top[:]); err != nil {
 		return Step{}, err
 	}
+	if err := foreign(&s.t, "content", "output", "candidates", "message", "tool_calls", "delta"); err != nil {
+		return Step{}, err
+	}
 	choices := top[0]
 	if s.id == "" {
 		s.id = s.t.Str(s.t.Get(0, "id"))
@@ -274,6 +277,9 @@ func (s *chatStream) piece(p, off int) error {
 	if err := fields(t, fn, chatFuncFields, fat[:]); err != nil {
 		return err
 	}
+	if err := alias(t, p, fn); err != nil {
+		return err
+	}
 	name, args := fat[0], fat[1]
 	for _, i := range []int{at[1], name, args} {
 		if k := t.Kind(i); k != tape.None && k != tape.Null && k != tape.String {
@@ -332,6 +338,20 @@ func (s *chatStream) piece(p, off int) error {
 	return nil
 }
 
+// alias refuses a call, with its function fn, that says a second time under
+// another name what it calls and with what.
+func alias(t *tape.Tape, call, fn int) error {
+	for _, name := range []string{"name", "arguments", "input", "parameters", "args"} {
+		if !absent(t, t.Get(call, name)) {
+			return refuse("tool_calls", "a call with a member %q beside its function", name)
+		}
+		if name != "name" && name != "arguments" && !absent(t, t.Get(fn, name)) {
+			return refuse("tool_calls", "a function with a member %q beside its arguments", name)
+		}
+	}
+	return nil
+}
+
 func (s *chatStream) drop() {
 	s.calls, s.held, s.pieces = nil, s.held[:0], s.pieces[:0]
 	s.holding, s.open, s.finished = false, false, true
@@ -371,6 +391,9 @@ func (s *chatStream) Release(rulings []Ruling) []byte {
 func (r *Reply) chat(t *tape.Tape, l Limits) error {
 	var top [1]int
 	if err := fields(t, 0, chatTopFields, top[:]); err != nil {
+		return err
+	}
+	if err := foreign(t, "content", "output", "candidates", "message", "tool_calls"); err != nil {
 		return err
 	}
 	choices := top[0]
@@ -450,6 +473,9 @@ func (r *Reply) message(t *tape.Tape, m int, first bool, l Limits) error {
 		}
 		var fat [2]int
 		if err := fields(t, pat[3], chatFuncFields, fat[:]); err != nil {
+			return err
+		}
+		if err := alias(t, p, pat[3]); err != nil {
 			return err
 		}
 		if t.Kind(pat[1]) != tape.String || t.Empty(pat[1]) || t.Kind(fat[0]) != tape.String {

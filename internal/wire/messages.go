@@ -35,6 +35,13 @@ var messagesInertDeltas = map[string]bool{
 // Blocks of calls that the provider runs; their input arrives in fragments too.
 var messagesProviderCalls = map[string]bool{"server_tool_use": true, "mcp_tool_use": true}
 
+// The provider's own tools. Some clients hand a server_tool_use on as a call, so
+// one in the name of a client's tool could run there.
+var messagesProviderTools = map[string]bool{
+	"web_search": true, "web_fetch": true, "code_execution": true, "bash_code_execution": true, "text_editor_code_execution": true,
+	"tool_search_tool_regex": true, "tool_search_tool_bm25": true, "advisor": true,
+}
+
 type messagesStream struct {
 	inert  Inert
 	limits Limits
@@ -190,6 +197,9 @@ func (s *messagesStream) open(ev *sse.Event, index, block int) (Step, error) {
 		if !messagesInertBlocks[typ] && !s.inert[typ] {
 			return Step{}, refuse(where, "an unknown block type %q, which could be a call", typ)
 		}
+		if typ == "server_tool_use" && !messagesProviderTools[s.t.Str(at[2])] && !s.inert[s.t.Str(at[2])] {
+			return Step{}, refuse(where, "a call of %q by the provider, which is none of its tools", s.t.Str(at[2]))
+		}
 		return Step{Flow: ev.Raw}, nil
 	}
 	if s.calls == s.limits.Calls {
@@ -258,6 +268,9 @@ func (s *messagesStream) delta(ev *sse.Event, index, delta int) (Step, error) {
 	typ := at[0]
 	if s.t.Kind(typ) != tape.String {
 		return Step{}, refuse(where, "it has no type")
+	}
+	if at[1] >= 0 && !s.t.Is(typ, "input_json_delta") {
+		return Step{}, refuse(where, "arguments in a delta of type %q, which some clients append to the last call", s.t.Str(typ))
 	}
 	if s.block != "tool_use" {
 		if s.t.Is(typ, "input_json_delta") {
@@ -358,6 +371,9 @@ func (r *Reply) messages(t *tape.Tape, inert Inert, l Limits) error {
 	if err := fields(t, 0, []string{"content"}, top[:]); err != nil {
 		return err
 	}
+	if err := foreign(t, "choices", "output", "candidates", "message"); err != nil {
+		return err
+	}
 	content := top[0]
 	if absent(t, content) {
 		return nil // an error, or the answer of count_tokens
@@ -377,6 +393,9 @@ func (r *Reply) messages(t *tape.Tape, inert Inert, l Limits) error {
 		if typ != "tool_use" {
 			if !messagesInertBlocks[typ] && !inert[typ] {
 				return refuse("content", "an unknown block type %q, which could be a call", typ)
+			}
+			if typ == "server_tool_use" && !messagesProviderTools[t.Str(at[2])] && !inert[t.Str(at[2])] {
+				return refuse("content", "a call of %q by the provider, which is none of its tools", t.Str(at[2]))
 			}
 			continue
 		}

@@ -90,10 +90,11 @@ func refuse(where, format string, args ...any) error {
 func CarriesCalls(path string) bool {
 	for segment := range strings.SplitSeq(strings.ToLower(path), "/") {
 		switch segment {
-		case "messages", "completions", "responses", "conversations":
+		case "messages", "completions", "responses", "conversations", "threads", "runs", "interactions", "chat",
+			"invoke", "invoke-with-response-stream", "converse", "converse-stream":
 			return true
 		}
-		if _, verb, ok := strings.Cut(segment, ":"); ok && strings.HasSuffix(verb, "generatecontent") {
+		if _, verb, ok := strings.Cut(segment, ":"); ok && (strings.HasSuffix(verb, "generatecontent") || strings.HasSuffix(verb, "rawpredict")) {
 			return true
 		}
 	}
@@ -285,6 +286,17 @@ func couldCall(t *tape.Tape, i int) bool {
 		}
 	}
 	return false
+}
+
+// foreign refuses a reply that could be a call in the shape of another dialect:
+// some clients read several.
+func foreign(t *tape.Tape, names ...string) error {
+	for _, name := range names {
+		if couldCall(t, t.Get(0, name)) {
+			return refuse(name, "it is no member of this dialect, and could be a call of another")
+		}
+	}
+	return nil
 }
 
 // Reply is a whole reply in JSON, indexed.

@@ -19,6 +19,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"unicode/utf8"
 )
 
 // Event is one event. Its slices belong to the Reader and are valid until the
@@ -51,6 +52,7 @@ type Reader struct {
 	start  int   // the current event's first byte in buf
 	scan   int   // start of the first line not looked at yet
 	end    int   // end of the bytes read
+	none   int   // bytes after scan that were searched for a line's end
 	err    error // what ended the source
 	broken error // what ended the stream before that
 	first  bool  // no line was looked at yet
@@ -92,10 +94,12 @@ func (r *Reader) Next() (*Event, error) {
 	for {
 		// Look at every whole line in the buffer.
 		for {
-			nl := bytes.IndexByte(r.buf[r.scan:r.end], '\n')
+			nl := bytes.IndexByte(r.buf[r.scan+r.none:r.end], '\n')
 			if nl < 0 {
+				r.none = r.end - r.scan
 				break
 			}
+			nl, r.none = nl+r.none, 0
 			line := r.buf[r.scan : r.scan+nl]
 			if n := len(line); n > 0 && line[n-1] == '\r' {
 				line = line[:n-1]
@@ -128,7 +132,7 @@ func (r *Reader) last() (*Event, error) {
 	}
 	rest := r.buf[r.scan:r.end]
 	from := r.scan
-	r.scan = r.end
+	r.scan, r.none = r.end, 0
 	if n := len(rest); n > 0 && rest[n-1] == '\r' {
 		// Half of a CRLF: the line is whole, its ending is not.
 		rest = rest[:n-1]
@@ -168,10 +172,16 @@ func (r *Reader) line(line []byte, from int) error {
 	if bytes.IndexByte(line, '\r') >= 0 {
 		return &Error{"a carriage return that is not part of CRLF"}
 	}
+	field, value, _ := bytes.Cut(line, []byte(":"))
+	switch string(field) {
+	case "", "event", "id", "retry":
+		if hides(line) {
+			return &Error{"a line that is no data and that some readers take for some"}
+		}
+	}
 	if line[0] == ':' {
 		return nil
 	}
-	field, value, _ := bytes.Cut(line, []byte(":"))
 	if len(value) > 0 && value[0] == ' ' {
 		value = value[1:]
 	}
@@ -201,6 +211,13 @@ func (r *Reader) line(line []byte, from int) error {
 		return &Error{"a line that is neither a comment nor data, event, id or retry"}
 	}
 	return nil
+}
+
+// hides reports whether a reader could find data in a line that has none:
+// readers of decoded text end lines at more characters (Python's splitlines),
+// or look for the word anywhere.
+func hides(line []byte) bool {
+	return bytes.ContainsAny(line, "\v\f\x1c\x1d\x1e\u0085\u2028\u2029") || bytes.Contains(line, []byte("data:")) || !utf8.Valid(line)
 }
 
 // fill reads more bytes, making room first: in place when the current event is

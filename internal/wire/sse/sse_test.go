@@ -170,3 +170,44 @@ func BenchmarkNext(b *testing.B) {
 		}
 	}
 }
+
+// drip gives a long line in small reads.
+type drip struct {
+	n, size int
+}
+
+func (d *drip) Read(p []byte) (int, error) {
+	if d.n <= 0 {
+		return 0, io.EOF
+	}
+	n := min(d.size, len(p), d.n)
+	copy(p, bytes.Repeat([]byte("a"), n))
+	d.n -= n
+	return n, nil
+}
+
+// BenchmarkLongLine is one long line in small reads, at two sizes: four times
+// the line should cost about four times as much.
+func BenchmarkLongLine(b *testing.B) {
+	for _, n := range []int{1 << 20, 4 << 20} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			b.SetBytes(int64(n))
+			for b.Loop() {
+				r := NewReader(io.MultiReader(strings.NewReader("data: "), &drip{n, 64}), 17<<20)
+				if _, err := r.Next(); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// TestLinesThatHideData: readers of decoded text end lines at more characters,
+// or look for data anywhere.
+func TestLinesThatHideData(t *testing.T) {
+	for _, line := range []string{": a\u2028data: x", "id: a\vdata", "retry: \u0085", "event: a\x1cb", ": see data: x", ": \xff"} {
+		if got := all(strings.NewReader(line+"\n\n"), 1000); got != "event stream: a line that is no data and that some readers take for some\n" {
+			t.Errorf("%q: %s", line, got)
+		}
+	}
+}
