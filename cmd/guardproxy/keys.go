@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"github.com/guardproxy/guardproxy/internal/session"
 )
@@ -41,6 +42,10 @@ func installationKey(state string) ([]byte, error) {
 	}
 	defer os.Remove(tmp.Name())
 	if _, err := fmt.Fprintln(tmp, hex.EncodeToString(fresh)); err != nil {
+		tmp.Close()
+		return nil, fmt.Errorf("installation key: %w", err)
+	}
+	if err := tmp.Sync(); err != nil {
 		tmp.Close()
 		return nil, fmt.Errorf("installation key: %w", err)
 	}
@@ -81,7 +86,8 @@ func readToken(path string) (string, error) {
 
 // readSecret reads a file that only its owner may read.
 func readSecret(what, path string) (string, error) {
-	f, err := os.Open(path)
+	// O_NONBLOCK: a pipe in this place must give an error and not wait.
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return "", withHint(fmt.Errorf("%s: %w", what, err), "paths are relative to the configuration file; the file must be readable by the user that runs guardproxy")
 	}
@@ -95,6 +101,9 @@ func readSecret(what, path string) (string, error) {
 	}
 	if fi.Mode().Perm()&0o077 != 0 {
 		return "", withHint(fmt.Errorf("%s %s: others may read it (mode %v)", what, path, fi.Mode().Perm()), "run: chmod 600 "+path)
+	}
+	if st, ok := fi.Sys().(*syscall.Stat_t); ok && int(st.Uid) != os.Geteuid() && st.Uid != 0 {
+		return "", withHint(fmt.Errorf("%s %s: it belongs to user %d, who knows it", what, path, st.Uid), "make a new one")
 	}
 	text, err := io.ReadAll(io.LimitReader(f, 1<<16))
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	goio "io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -87,6 +88,10 @@ func (c *serveCmd) Run(ctx context.Context, io stdio) error {
 		return withCode(exitInput, err)
 	}
 
+	// Before the ready line: whoever waited for it may send one at once.
+	hup := make(chan os.Signal, 1)
+	signal.Notify(hup, syscall.SIGHUP)
+	defer signal.Stop(hup)
 	addr := cfg.Listen
 	ln, err := net.Listen("tcp", addr)
 	if err != nil {
@@ -97,9 +102,6 @@ func (c *serveCmd) Run(ctx context.Context, io stdio) error {
 	go func() { served <- srv.Serve(ln) }()
 	fmt.Fprintf(io.err, "guardproxy: listening on http://%s%s\n", ln.Addr(), notInForce(opts))
 
-	hup := make(chan os.Signal, 1)
-	signal.Notify(hup, syscall.SIGHUP)
-	defer signal.Stop(hup)
 	for {
 		select {
 		case err := <-served:
@@ -219,11 +221,17 @@ func ownFilesApart(o proxy.Options) error {
 	return nil
 }
 
+// resolved follows links as far as the path exists: the state directory may not
+// exist yet, and then its parent decides where it is going to be.
 func resolved(path string) string {
 	if p, err := filepath.EvalSymlinks(path); err == nil {
 		return p
 	}
-	return path
+	parent := filepath.Dir(path)
+	if parent == path {
+		return path
+	}
+	return filepath.Join(resolved(parent), filepath.Base(path))
 }
 
 func loadGuard(ctx context.Context, g config.Guard, w config.Wasm, dirs config.Dirs) (guards.Entry, error) {
@@ -236,7 +244,7 @@ func loadGuard(ctx context.Context, g config.Guard, w config.Wasm, dirs config.D
 		}
 	} else {
 		var err error
-		if module, err = os.ReadFile(g.File); err != nil {
+		if module, err = readRegular(g.File); err != nil {
 			return e, withHint(fmt.Errorf("guard %s: %w", g.Name, err), "file is relative to the configuration file; the bundled guards are taken with use")
 		}
 	}
@@ -249,6 +257,22 @@ func loadGuard(ctx context.Context, g config.Guard, w config.Wasm, dirs config.D
 	}
 	e.Guard = guard
 	return e, nil
+}
+
+// readRegular reads a file, and gives an error for a pipe in its place instead
+// of waiting.
+func readRegular(path string) ([]byte, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if fi, err := f.Stat(); err != nil {
+		return nil, err
+	} else if !fi.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is not a regular file", path)
+	}
+	return goio.ReadAll(goio.LimitReader(f, wasm.MaxModule+1))
 }
 
 // keys are the configured key files, and behind them the installation's own
@@ -310,11 +334,17 @@ func (c *serveCmd) reload(ctx context.Context, h *proxy.Handler, decisions *audi
 		log.Info("nothing to read again: there is no configuration file")
 		return
 	}
+	var o proxy.Options
 	cfg, err := c.read()
+	if fi, e := os.Stat(c.Config); err == nil && e == nil && fi.Size() == 0 {
+		// Valid at the start; now it is an editor that has not written yet.
+		err = withHint(errors.New("the file is empty"), "send SIGHUP again when it is written")
+	}
 	if err == nil {
-		var o proxy.Options
 		if o, err = c.options(ctx, cfg, dirs, log); err == nil {
 			o.Keys, o.Token = old.Keys, old.Token
+			// What takes a restart is still in use, so it is still ours.
+			o.OwnFiles = append(o.OwnFiles, old.OwnFiles...)
 			err = h.Reload(o)
 		}
 	}
@@ -322,7 +352,7 @@ func (c *serveCmd) reload(ctx context.Context, h *proxy.Handler, decisions *audi
 		log.Error("the configuration was not taken: the old one stays in force", "file", c.Config, "error", err, "hint", hintOf(err))
 		return
 	}
-	log.Info("configuration read again: hosts, upstreams and passthrough hold now, the rest for new sessions", "file", c.Config)
+	log.Info("configuration read again: hosts, upstreams and passthrough hold now, the rest for new sessions", "file", c.Config, "guards", len(o.Guards), "not_in_force", strings.TrimPrefix(notInForce(o), "; "))
 	for _, k := range []struct {
 		key     string
 		changed bool

@@ -150,6 +150,13 @@ func TestServe(t *testing.T) {
 	if body := s.post("two", askBash); !strings.Contains(body, "not executed") {
 		t.Errorf("a broken configuration switched the guards off: %s", body)
 	}
+	// A file that an editor has just cut is not taken for one without guards.
+	write("")
+	syscall.Kill(os.Getpid(), syscall.SIGHUP)
+	s.wait("the file is empty")
+	if body := s.post("two and a half", askBash); !strings.Contains(body, "not executed") {
+		t.Errorf("an empty file switched the guards off: %s", body)
+	}
 	// What takes a restart is said; what can't be reopened is not the
 	// configuration's fault.
 	write(noGuards + "listen: 127.0.0.1:1\n")
