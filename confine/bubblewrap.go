@@ -70,11 +70,13 @@ type scene struct {
 	emptied   []string // directories of sockets: /run, $XDG_RUNTIME_DIR
 	kept      []string // files in emptied or in /tmp that the policy's network needs
 	sockets   []string // other sockets that something listens on
+	unplaced  []string // sockets bound by a relative path: nobody knows where to cover them
 	gitDir    string   // the workspace's .git if it is a directory
 	protected []string // directories in gitDir that stay read-only
 	maskDirs  []string
 	maskFiles []string
-	landlock  int // ABI to enforce inside
+	landlock  int                  // ABI to enforce inside
+	same      map[string][2]uint64 // what the writable roots are
 }
 
 // bwrapArgs returns bwrap's arguments for argv under p.
@@ -90,6 +92,7 @@ func bwrapArgs(s scene, p Policy, argv []string) ([]string, error) {
 	spec := LaunchSpec{
 		Landlock:  s.landlock,
 		Write:     append(slices.Clone(roots), "/tmp", "/dev/shm"),
+		Same:      s.same,
 		Terminals: []string{"/dev/ptmx", "/dev/pts"},
 		Inet:      true,
 		FileSize:  fileSizeLimit,
@@ -169,7 +172,8 @@ const (
 	// No single file over 8 GiB: a runaway log must not fill the disk before
 	// anyone looks.
 	fileSizeLimit = 8 << 30
-	// Enough for a parallel build, too few for a fork bomb to hurt.
+	// Enough for a parallel build, too few for a fork bomb to hurt. Under
+	// Landlock alone it comes on top of what the user runs already.
 	processLimit = 4096
 )
 

@@ -20,8 +20,13 @@ type Options struct {
 	// launch.Is says so, at the very top of main. Without that hook a
 	// re-executed program would start itself over and over.
 	Self bool
-	// Path is the search path for bwrap, "" for $PATH.
+	// Path is the search path for bwrap, taken as it is; "" for $PATH, of
+	// which uid 0 gets the system's directories only.
 	Path string
+	// Homes returns home directories of the user besides $HOME, such as that
+	// of the user database: no writable root may be or hold one. nil for none.
+	// It is called at each Confine.
+	Homes func() []string
 }
 
 // LauncherName is the file name of the launcher beside the executable.
@@ -61,15 +66,18 @@ func (c *Chain) Confine(argv []string, p Policy) (Prepared, error) {
 		}
 	}
 	// A policy is refused on every machine alike, whatever it can run.
-	home, _ := os.UserHomeDir()
-	if err := p.check(home, nil); err != nil {
+	homes := []string{os.Getenv("HOME")}
+	if c.opts.Homes != nil {
+		homes = append(homes, c.opts.Homes()...)
+	}
+	if err := p.check(homes, nil); err != nil {
 		return Prepared{}, err
 	}
 	c.once.Do(func() { c.rung, c.passed, c.err = find(c.opts) })
 	if c.err != nil {
 		return Prepared{}, c.err
 	}
-	if err := p.check(home, c.rung.runners()); err != nil {
+	if err := p.check(homes, c.rung.runners()); err != nil {
 		return Prepared{}, err
 	}
 	prepared, err := c.rung.prepare(argv, p)

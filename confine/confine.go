@@ -20,8 +20,9 @@
 //     adds Landlock, a system call filter, and drops capabilities, environment
 //     and descriptors. Usually reported as full.
 //   - landlock. The launcher alone. Landlock can't see changes of metadata,
-//     can't hide a file, can't protect a path inside a writable root, so this
-//     rung always reports partial, with the list.
+//     can't hide a file, can't protect a path inside a writable root, and ties
+//     only the command itself to guardproxy's life, so this rung always reports
+//     partial, with the list.
 //
 // Proof is a probe with the real profile, once a [Chain]: a write outside every
 // grant must fail, one inside must succeed, and a covered file must not be

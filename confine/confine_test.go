@@ -150,12 +150,57 @@ func TestOwnFiles(t *testing.T) {
 	}
 }
 
+func TestMasks(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		env   map[string]string
+		homes []string
+		want  []string // nil: refused
+	}{
+		{"the defaults", map[string]string{"HOME": "/h"}, nil,
+			[]string{"/h/.cache/guardproxy", "/h/.config/guardproxy", "/h/.local/state/guardproxy", "/x"}},
+		{"a variable does not uncover the default", map[string]string{"HOME": "/h", "XDG_STATE_HOME": "/s"}, nil,
+			[]string{"/h/.cache/guardproxy", "/h/.config/guardproxy", "/h/.local/state/guardproxy", "/s/guardproxy", "/x"}},
+		{"the user database", nil, []string{"/h"},
+			[]string{"/h/.cache/guardproxy", "/h/.config/guardproxy", "/h/.local/state/guardproxy", "/x"}},
+		{"both homes", map[string]string{"HOME": "/a"}, []string{"/b", "/a"},
+			[]string{"/a/.cache/guardproxy", "/a/.config/guardproxy", "/a/.local/state/guardproxy",
+				"/b/.cache/guardproxy", "/b/.config/guardproxy", "/b/.local/state/guardproxy", "/x"}},
+		{"no home, all variables", map[string]string{"XDG_STATE_HOME": "/s", "XDG_CONFIG_HOME": "/c", "XDG_CACHE_HOME": "/k"}, nil,
+			[]string{"/c/guardproxy", "/k/guardproxy", "/s/guardproxy", "/x"}},
+		{"no home, a variable short", map[string]string{"XDG_STATE_HOME": "/s", "XDG_CONFIG_HOME": "/c"}, nil, nil},
+		{"no home that is absolute", map[string]string{"HOME": "h"}, []string{""}, nil},
+		{"nothing", nil, nil, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got, err := Masks(func(name string) string { return c.env[name] }, c.homes, "/x")
+			var refused *Refused
+			if errors.As(err, &refused) != (c.want == nil) || !slices.Equal(got, c.want) {
+				t.Errorf("got %q, %v, want %q", got, err, c.want)
+			}
+		})
+	}
+}
+
 func TestEnv(t *testing.T) {
 	in := []string{"PATH=/bin", "LD_PRELOAD=/x.so", "GUARDPROXY_KEY=1", "HOME=/h", "ANTHROPIC_API_KEY=k",
-		"BASH_FUNC_ls%%=() { x; }", "SSH_AUTH_SOCK=/s", "MY_TOKEN=kept", "EMPTY=", "BASH_ENV=/x", "noequals"}
-	want := []string{"PATH=/bin", "HOME=/h", "MY_TOKEN=kept", "EMPTY="}
+		"BASH_FUNC_ls%%=() { x; }", "SSH_AUTH_SOCK=/s", "AWS_SECRET_ACCESS_KEY=k", "AWS_REGION=kept", "MY_TOKEN=kept", "EMPTY=", "BASH_ENV=/x", "noequals"}
+	want := []string{"PATH=/bin", "HOME=/h", "AWS_REGION=kept", "MY_TOKEN=kept", "EMPTY="}
 	if got := Env(in); !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// The page for users names each variable that a command does not get.
+func TestDroppedVariablesAreDocumented(t *testing.T) {
+	page, err := os.ReadFile("../docs/exec.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name := range dropped {
+		if !strings.Contains(string(page), "`"+name+"`") {
+			t.Errorf("docs/exec.md does not name %s", name)
+		}
 	}
 }
 
@@ -188,15 +233,16 @@ func tree(t *testing.T, entries ...string) string {
 
 func TestRefused(t *testing.T) {
 	base := tree(t, "home/project/", "home/.config/guardproxy/sub/", "project/bin/runner", "linked/.git -> project",
-		"link -> project", "behind -> home", "file", "other/")
+		"link -> project", "behind -> home", "file", "other/", "second/")
 	at := func(s string) string { return filepath.Join(base, s) }
 	home, runners := at("home"), []string{at("project/bin/runner")}
+	homes := []string{"", at("home"), at("second")}
 	masks := []string{at("home/.config/guardproxy"), at("home/.local/state/guardproxy")}
 	good := Policy{Mode: WorkspaceWrite, Workspace: at("home/project"), Masks: masks}
 	with := func(change func(*Policy)) Policy { p := good; change(&p); return p }
 	workspace := func(w string) Policy { return with(func(p *Policy) { p.Workspace = w }) }
 
-	if err := good.check(home, runners); err != nil {
+	if err := good.check(homes, runners); err != nil {
 		t.Fatalf("a good policy was refused: %v", err)
 	}
 	for _, c := range []struct {
@@ -212,9 +258,16 @@ func TestRefused(t *testing.T) {
 		{"a file", workspace(at("file")), "not a directory"},
 		{"the whole file system", workspace("/"), "whole file system"},
 		{"a directory of the system", workspace("/tmp"), "/tmp"},
+		{"everybody's data", workspace("/var"), "/var"},
+		{"everybody's temporary files", workspace("/var/tmp"), "/var/tmp"},
+		{"what is installed", workspace("/usr"), "/usr"},
+		{"the programs", workspace("/usr/bin"), "/bin"},
+		{"what is installed here", workspace("/usr/local"), "/usr/local"},
+		{"the settings", workspace("/etc"), "/etc"},
 		{"the kernel's settings", workspace("/sys/kernel"), "/sys"},
 		{"the home directory", workspace(home), "home"},
 		{"above the home directory", workspace(base), "home"},
+		{"the other home directory", workspace(at("second")), "home"},
 		{"own files inside", workspace(at("home/.config")), "own files"},
 		{"inside own files", workspace(at("home/.config/guardproxy/sub")), "own files"},
 		{"the runner inside", workspace(at("project")), "runner"},
@@ -227,7 +280,7 @@ func TestRefused(t *testing.T) {
 		{"an unknown network", with(func(p *Policy) { p.Network = "lan" }), "unknown network"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			err := c.policy.check(home, runners)
+			err := c.policy.check(homes, runners)
 			var refused *Refused
 			if !errors.As(err, &refused) {
 				t.Fatalf("got %v, want it refused", err)
@@ -237,10 +290,23 @@ func TestRefused(t *testing.T) {
 			}
 		})
 	}
+	for _, d := range sharedDirs {
+		real, err := filepath.EvalSymlinks(d)
+		if err != nil {
+			continue // not on this machine
+		}
+		// Whatever it is called, and by whatever it is held.
+		for ; real != "/"; real = filepath.Dir(real) {
+			var refused *Refused
+			if err := workspace(real).check(nil, nil); !errors.As(err, &refused) {
+				t.Errorf("%s (%s) as a workspace: got %v, want it refused", real, d, err)
+			}
+		}
+	}
 	t.Run("the runner is safe in a workspace that can't be written", func(t *testing.T) {
 		p := workspace(at("project"))
 		p.Mode = ReadOnly
-		if err := p.check(home, runners); err != nil {
+		if err := p.check(homes, runners); err != nil {
 			t.Error(err)
 		}
 	})

@@ -52,14 +52,25 @@ var dropped = map[string]string{
 	"GROQ_API_KEY":            "credential",
 	"XAI_API_KEY":             "credential",
 	"OPENROUTER_API_KEY":      "credential",
+	"AZURE_API_KEY":           "credential",
+	"MOONSHOT_API_KEY":        "credential",
+	"TOGETHER_API_KEY":        "credential",
+	"FIREWORKS_API_KEY":       "credential",
+	// a model behind a cloud's gateway takes the cloud's own credentials
+	"AWS_ACCESS_KEY_ID":              "credential",
+	"AWS_SECRET_ACCESS_KEY":          "credential",
+	"AWS_SESSION_TOKEN":              "credential",
+	"AWS_BEARER_TOKEN_BEDROCK":       "credential",
+	"ANTHROPIC_CUSTOM_HEADERS":       "credential",
+	"GOOGLE_APPLICATION_CREDENTIALS": "credential",
 }
 
 // Env returns the environment that a confined command gets out of environ
 // (name=value, as os.Environ gives): without code that runs at start-up
 // (LD_PRELOAD, BASH_ENV, exported bash functions, NODE_OPTIONS and the like),
 // handles to the outside (agent and bus sockets, displays), credentials for the
-// model API, and everything named GUARDPROXY_…. The order stays; environ is not
-// changed.
+// model API (those of the clouds that serve models, too), and everything named
+// GUARDPROXY_…. The order stays; environ is not changed.
 func Env(environ []string) []string {
 	kept := make([]string, 0, len(environ))
 	for _, kv := range environ {

@@ -19,7 +19,8 @@ func landlockMissing(abi int) []string {
 		"own files are readable",
 		"metadata outside the writable roots: chmod, chown, times, extended attributes",
 		"protected paths inside the workspace, such as .git/hooks",
-		"other processes of the user are visible, and their limits and priorities can be changed",
+		"other processes of the user are visible, and their priorities can be changed",
+		"what it started outlives a killed guardproxy",
 	}
 	if abi < 9 {
 		missing = append(missing, "sockets in the file system can be connected to")

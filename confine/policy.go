@@ -26,10 +26,15 @@ func (e *Refused) Error() string {
 // Hint says what to do instead.
 func (e *Refused) Hint() string { return e.Advice }
 
-// sharedDirs are directories that are private inside, or that the system runs
-// from. A writable root that is one of them, or is above one, would undo the
-// profile.
-var sharedDirs = []string{"/bin", "/boot", "/dev", "/etc", "/lib", "/proc", "/run", "/sbin", "/sys", "/tmp", "/usr"}
+// sharedDirs are directories that are private inside, that the system runs from,
+// or that hold what belongs to many: a project has a directory of its own in
+// them. A writable root that is one of them, or is above one, would undo the
+// profile or be far wider than it looks.
+var sharedDirs = []string{"/bin", "/boot", "/dev", "/etc", "/home", "/lib", "/lib32", "/lib64", "/libx32", "/media", "/mnt",
+	"/nix", "/opt", "/proc", "/root", "/run", "/sbin", "/snap", "/srv", "/sys", "/tmp", "/usr", "/usr/bin", "/usr/include",
+	"/usr/lib", "/usr/lib32", "/usr/lib64", "/usr/libexec", "/usr/local", "/usr/local/bin", "/usr/local/etc", "/usr/local/lib",
+	"/usr/local/sbin", "/usr/local/share", "/usr/sbin", "/usr/share", "/usr/src", "/var", "/var/cache", "/var/lib", "/var/log",
+	"/var/mail", "/var/opt", "/var/spool", "/var/tmp"}
 
 // kernelDirs have no ordinary files in them at all.
 var kernelDirs = []string{"/dev", "/proc", "/sys"}
@@ -37,11 +42,11 @@ var kernelDirs = []string{"/dev", "/proc", "/sys"}
 const pickProject = "choose the project's own directory with --workspace"
 
 // check refuses a policy that can't be held. runners are the executables that
-// the confinement itself runs; home is the user's home directory or "".
+// the confinement itself runs; homes are the user's home directories.
 //
 // It looks at the file system, since what a path *is* decides, and it looks at
 // every call, since an earlier call may have changed the workspace.
-func (p Policy) check(home string, runners []string) error {
+func (p Policy) check(homes, runners []string) error {
 	switch p.Mode {
 	case ReadOnly, WorkspaceWrite:
 	case FullAccess:
@@ -59,7 +64,7 @@ func (p Policy) check(home string, runners []string) error {
 			return &Refused{Path: m, Reason: "own files must be absolute paths"}
 		}
 	}
-	if err := p.checkRoot(p.Workspace, "workspace", home); err != nil {
+	if err := p.checkRoot(p.Workspace, "workspace", homes); err != nil {
 		return err
 	}
 	if st, err := os.Stat(p.Workspace); err != nil || !st.IsDir() {
@@ -67,7 +72,7 @@ func (p Policy) check(home string, runners []string) error {
 	}
 	if p.Mode == WorkspaceWrite {
 		for _, r := range p.WritableRoots {
-			if err := p.checkRoot(r, "writable root", home); err != nil {
+			if err := p.checkRoot(r, "writable root", homes); err != nil {
 				return err
 			}
 		}
@@ -89,7 +94,7 @@ func (p Policy) check(home string, runners []string) error {
 	return nil
 }
 
-func (p Policy) checkRoot(path, what, home string) error {
+func (p Policy) checkRoot(path, what string, homes []string) error {
 	no := func(reason, advice string) error {
 		return &Refused{Path: path, Reason: "the " + what + " " + reason, Advice: advice}
 	}
@@ -108,12 +113,14 @@ func (p Policy) checkRoot(path, what, home string) error {
 		return no("is the whole file system", pickProject)
 	}
 	for _, d := range sharedDirs {
-		if Within(d, path) || (slices.Contains(kernelDirs, d) && Within(path, d)) {
+		if Within(d, path) || Within(resolved(d), path) || (slices.Contains(kernelDirs, d) && Within(path, d)) {
 			return no("is or holds "+d+", a directory of the system", pickProject)
 		}
 	}
-	if home != "" && Within(resolved(home), path) {
-		return no("is or holds your home directory, and with it keys and shell start-up files", pickProject)
+	for _, home := range homes {
+		if filepath.IsAbs(home) && Within(resolved(home), path) {
+			return no("is or holds your home directory, and with it keys and shell start-up files", pickProject)
+		}
 	}
 	for _, m := range p.Masks {
 		m = resolved(m)

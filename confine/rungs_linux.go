@@ -7,9 +7,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 
@@ -110,11 +112,16 @@ func bwrapHelp(text string) string {
 // confined command can put a file of that name in a directory of the
 // workspace, and such directories are often in $PATH.
 func findBwrap(path string) (string, error) {
-	if path == "" {
-		path = os.Getenv("PATH")
-	}
-	system := []string{"/usr/bin", "/bin", "/usr/local/bin"}
+	system := []string{"/usr/bin", "/bin", "/usr/local/bin", "/run/current-system/sw/bin"}
 	dirs := filepath.SplitList(path)
+	if path == "" {
+		dirs = filepath.SplitList(os.Getenv("PATH"))
+		if os.Geteuid() == 0 {
+			// What a command of root's wrote belongs to root, too: to whom a
+			// file belongs says nothing here.
+			dirs = slices.DeleteFunc(dirs, func(d string) bool { return !slices.Contains(system, filepath.Clean(d)) })
+		}
+	}
 	slices.SortStableFunc(dirs, func(a, b string) int {
 		rank := func(d string) int {
 			if slices.Contains(system, d) {
@@ -161,6 +168,9 @@ func (b *bubblewrap) prepare(argv []string, p Policy) (Prepared, error) {
 	if p.host() && b.landlock < 6 {
 		e.Missing = append(e.Missing, "abstract sockets can be connected to")
 	}
+	if len(s.unplaced) > 0 {
+		e.Missing = append(e.Missing, fmt.Sprintf("sockets that listen on a relative path can be connected to: %q", s.unplaced))
+	}
 	if len(e.Missing) > 0 {
 		e.Level = Partial
 	}
@@ -175,7 +185,7 @@ func (b *bubblewrap) prepare(argv []string, p Policy) (Prepared, error) {
 
 // look gathers what the profile needs to know at the moment of one call.
 func (b *bubblewrap) look(p Policy) scene {
-	s := scene{launcher: b.launcher, root: os.Geteuid() == 0, freshProc: b.freshProc, landlock: b.landlock}
+	s := scene{launcher: b.launcher, root: os.Geteuid() == 0, freshProc: b.freshProc, landlock: b.landlock, same: identity(WritableRoots(p))}
 	for _, f := range []string{"/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus", "/proc/acpi"} {
 		if _, err := os.Lstat(f); err == nil {
 			s.procFiles = append(s.procFiles, f)
@@ -202,7 +212,9 @@ func (b *bubblewrap) look(p Policy) scene {
 		}
 	}
 	roots := WritableRoots(p)
-	for _, f := range listening() {
+	paths, relative := listening()
+	s.unplaced = relative
+	for _, f := range paths {
 		if !unreachable(f, s.emptied, roots) && !slices.ContainsFunc(roots, func(r string) bool { return Within(f, r) }) {
 			s.sockets = append(s.sockets, f)
 		}
@@ -230,6 +242,25 @@ func (b *bubblewrap) look(p Policy) scene {
 	return s
 }
 
+// identity notes what is at each path now, without following a link: the
+// launcher compares. A path that is missing or a link gets what nothing has.
+func identity(paths []string) map[string][2]uint64 {
+	same := map[string][2]uint64{}
+	for _, path := range paths {
+		same[path] = [2]uint64{}
+		var st unix.Stat_t
+		fd, err := unix.Openat2(unix.AT_FDCWD, path, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS})
+		if err != nil {
+			continue
+		}
+		if unix.Fstat(fd, &st) == nil {
+			same[path] = [2]uint64{st.Dev, st.Ino}
+		}
+		unix.Close(fd)
+	}
+	return same
+}
+
 func isDir(path string) bool {
 	st, err := os.Lstat(path)
 	return err == nil && st.IsDir()
@@ -240,28 +271,76 @@ func isFile(path string) bool {
 	return err == nil && st.Mode().IsRegular()
 }
 
-// listening returns the sockets with a path in the file system, as
-// proc_net_unix(5) lists them. Connecting to one passes a read-only mount, so
-// each would be a way out: a container daemon, an agent with keys.
-func listening() []string {
+// listening returns the sockets with a path in the file system that
+// /proc/net/unix lists. Connecting to one passes a read-only mount, so each
+// would be a way out: a container daemon, an agent with keys.
+func listening() (paths, relative []string) {
 	f, err := os.Open("/proc/net/unix")
 	if err != nil {
-		return nil
+		return nil, nil
 	}
 	defer f.Close()
-	var paths []string
-	for sc := bufio.NewScanner(f); sc.Scan(); {
-		_, path, ok := strings.Cut(sc.Text(), " /")
-		if !ok {
-			continue
+	paths, relative = readSockets(f)
+	for i, path := range paths {
+		paths[i] = resolved(path)
+	}
+	paths = slices.DeleteFunc(paths, func(path string) bool {
+		st, err := os.Lstat(path)
+		return err != nil || st.Mode()&os.ModeSocket == 0
+	})
+	slices.Sort(paths)
+	return slices.Compact(paths), relative
+}
+
+// readSockets reads the format of /proc/net/unix (proc_net_unix(5)): the
+// absolute paths that sockets are bound to, and the relative ones on which
+// something listens. Where the latter lie only their makers know.
+func readSockets(r io.Reader) (paths, relative []string) {
+	for sc := bufio.NewScanner(r); sc.Scan(); {
+		// Num RefCount Protocol Flags Type St Inode Path; a path can hold spaces
+		rest := sc.Text()
+		var columns [7]string
+		for i := range columns {
+			columns[i], rest, _ = strings.Cut(strings.TrimLeft(rest, " "), " ")
 		}
-		path = resolved("/" + path)
-		if st, err := os.Lstat(path); err == nil && st.Mode()&os.ModeSocket != 0 {
-			paths = append(paths, path)
+		flags, err := strconv.ParseUint(columns[3], 16, 64)
+		const acceptsConnections = 1 << 16 // __SO_ACCEPTCON, linux/net.h
+		datagrams := columns[4] == "0002"  // SOCK_DGRAM: whoever is bound can be written to
+		switch {
+		case err != nil || rest == "" || rest[0] == '@': // the heading; unbound; abstract
+		case rest[0] == '/':
+			paths = append(paths, rest)
+		case flags&acceptsConnections != 0 || datagrams:
+			relative = append(relative, rest)
 		}
 	}
-	slices.Sort(paths)
-	return slices.Compact(paths)
+	slices.Sort(relative)
+	return paths, slices.Compact(relative)
+}
+
+// threads counts the threads of a user's processes, as the kernel does for
+// RLIMIT_NPROC; 0 if /proc does not say.
+func threads(uid int) uint64 {
+	var n uint64
+	all, _ := filepath.Glob("/proc/[0-9]*/status")
+	for _, path := range all {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			continue // ended
+		}
+		owner, count := "", uint64(0)
+		for line := range strings.Lines(string(text)) {
+			if f := strings.Fields(line); len(f) > 1 && f[0] == "Uid:" {
+				owner = f[1] // the real one
+			} else if len(f) > 1 && f[0] == "Threads:" {
+				count, _ = strconv.ParseUint(f[1], 10, 32)
+			}
+		}
+		if owner == strconv.Itoa(uid) {
+			n += count
+		}
+	}
+	return n
 }
 
 // ---- landlock
@@ -299,6 +378,7 @@ func (l *landlock) prepare(argv []string, p Policy) (Prepared, error) {
 	spec := LaunchSpec{
 		Landlock:      l.abi,
 		Write:         append(WritableRoots(p), temp),
+		Same:          identity(WritableRoots(p)),
 		Inet:          p.host(),
 		FileSize:      fileSizeLimit,
 		DieWithParent: true,
@@ -307,6 +387,10 @@ func (l *landlock) prepare(argv []string, p Policy) (Prepared, error) {
 	}
 	if os.Geteuid() == 0 {
 		spec.Caps = rootCapNumbers()
+	} else if n := threads(os.Getuid()); n > 0 {
+		// Leaves guardproxy room for threads of its own after a fork bomb: the
+		// limit is the command's, the count is the user's.
+		spec.Processes = n + processLimit
 	}
 	text, err := json.Marshal(spec)
 	if err != nil {

@@ -24,6 +24,9 @@ type LaunchSpec struct {
 	Landlock int `json:"landlock,omitempty"`
 	// Write are existing files and directories whose contents may change.
 	Write []string `json:"write,omitempty"`
+	// Same holds, for paths in Write that were checked outside, their device
+	// and inode: a path that has become another since is an error.
+	Same map[string][2]uint64 `json:"same,omitempty"`
 	// Terminals are device files or directories that may be written to and
 	// driven by ioctl.
 	Terminals []string `json:"terminals,omitempty"`
@@ -33,12 +36,14 @@ type LaunchSpec struct {
 	// Caps are the capability numbers that stay in the bounding set; all
 	// others go. Only uid 0 has any to keep.
 	Caps []int `json:"caps,omitempty"`
-	// Processes is RLIMIT_NPROC, 0 to leave it. It counts all of a user's
-	// processes, so only a rung with a user namespace of its own may set it.
+	// Processes is RLIMIT_NPROC, 0 to leave it. It counts the threads of the
+	// user in the user namespace (setrlimit(2)): where that is the host's, what
+	// already runs has to be added. It does not bind uid 0.
 	Processes uint64 `json:"processes,omitempty"`
 	// FileSize is RLIMIT_FSIZE in bytes, 0 to leave it.
 	FileSize uint64 `json:"file_size,omitempty"`
-	// DieWithParent asks for SIGKILL when the parent ends.
+	// DieWithParent asks for SIGKILL when the parent ends. It holds for the
+	// command itself and not for what that starts (PR_SET_PDEATHSIG(2const)).
 	DieWithParent bool `json:"die_with_parent,omitempty"`
 	// Temp is the value of TMPDIR.
 	Temp string `json:"temp,omitempty"`

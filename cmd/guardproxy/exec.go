@@ -7,13 +7,17 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
+	"os/user"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
 
 	"github.com/guardproxy/guardproxy/confine"
 	confined "github.com/guardproxy/guardproxy/confine/run"
+	"github.com/guardproxy/guardproxy/internal/config"
 )
 
 // exitTimeout is exec's exit code for a command that ran out of time, as
@@ -28,8 +32,9 @@ type execCmd struct {
 	Mode      string        `enum:"read-only,workspace-write" default:"workspace-write" help:"What the command may write: nothing, or the workspace (${enum})."`
 	Workspace string        `placeholder:"DIR" help:"The directory the command may work in. Default: the current one."`
 	Network   string        `enum:"none,host" default:"none" help:"What it may reach: a loopback of its own, or what you can (${enum})."`
-	Timeout   time.Duration `placeholder:"D" help:"End it after this time, as in 90s or 10m. Default: never."`
-	Stdin     bool          `help:"Let it read this command's stdin. Default: /dev/null."`
+	Timeout   time.Duration `placeholder:"D" help:"End it after this time, as in 90s or 10m. Default, and 0: never."`
+	Config    string        `placeholder:"FILE" help:"Configuration file whose own files (itself, keys, token, logs, guards) are kept from the command, too."`
+	Stdin     bool          `help:"Let it read this command's stdin, which can't be a directory. Default: /dev/null."`
 	JSON      bool          `name:"json" help:"Print one JSON object instead of the output, see above."`
 	Verbose   bool          `help:"Say on stderr what confines the command, and what does not."`
 	Argv      []string      `arg:"" passthrough:"" placeholder:"ARGV" help:"The command and its arguments, after --."`
@@ -39,8 +44,9 @@ type execCmd struct {
 func (execCmd) Help() string {
 	return `The command runs with your files read-only but for the workspace, with a /tmp,
 process table and network of its own, and without guardproxy's own files,
-inherited descriptors, agent sockets and model credentials. When that can't be
-enforced it does not run.
+inherited descriptors, agent sockets, model credentials and those of AWS and
+Google Cloud. That is bubblewrap; where only Landlock works, some of it is not
+enforced. Where neither works the command does not run.
 
 Nothing is said on stderr when it runs, even when enforcement is partial: use
 --verbose or --json to see that.
@@ -48,26 +54,62 @@ Nothing is said on stderr when it runs, even when enforcement is partial: use
 Exit code: the command's own (128+n if signal n ended it, 127 if it does not
 exist, 126 if it can't be executed); 124 if it ran out of time; 125 if it was
 not run or its exit status was lost, with the reason on stderr; 2 for a usage
-error.
+error. Commands can exit with 2, 124 and 125 as well: only --json tells them
+apart.
+
+Ctrl-C, SIGTERM, SIGHUP and SIGQUIT to guardproxy are sent to the command as
+SIGTERM and, two seconds later, as SIGKILL.
 
 --json prints: exit_code (null if unknown), exit_status_unknown, timed_out,
-runner, enforcement (full or partial), not_enforced (a list), denied (true or
-false; null while it is not known), mode, workspace, network, stdout and stderr
-(the first 1 MiB of each; invalid UTF-8 is replaced), stdout_truncated,
-stderr_truncated, duration_ms; error and hint if it was not run.`
+runner, enforcement (full or partial), not_enforced (a list), mode, workspace,
+network, stdout and stderr (the first 1 MiB of each; invalid UTF-8 is replaced),
+stdout_truncated, stderr_truncated, duration_ms; survivors if processes of the
+command could not be killed, how many; error and hint if it was not run.
+
+docs/exec.md says all of it.`
 }
 
 // chain confines every command of this process.
-var chain = confine.New(confine.Options{Self: true})
+var chain = confine.New(confine.Options{Self: true, Homes: homes})
+
+// homes is the user's home directory by the user database. $HOME may be unset,
+// or say something else.
+func homes() []string {
+	u, err := user.LookupId(strconv.Itoa(os.Getuid()))
+	if err != nil || !filepath.IsAbs(u.HomeDir) {
+		return nil
+	}
+	return []string{u.HomeDir}
+}
 
 // Run is the verb.
 func (c *execCmd) Run(ctx context.Context, io stdio) error {
 	argv := c.Argv
 	if len(argv) > 0 && argv[0] == "--" {
 		argv = argv[1:]
+	} else if len(argv) > 0 && strings.HasPrefix(argv[0], "-") {
+		// The parser takes a flag that it does not know for the command. A
+		// misspelt --network=none must not run anything.
+		return withCode(exitUsage, withHint(fmt.Errorf("exec: unknown flag %s", argv[0]), "run guardproxy exec --help; the command stands after --"))
 	}
 	if len(argv) == 0 {
 		return withCode(exitUsage, withHint(errors.New("exec: no command given"), "use guardproxy exec -- COMMAND"))
+	}
+	if c.Timeout < 0 {
+		return withCode(exitUsage, withHint(fmt.Errorf("exec: --timeout %v is negative", c.Timeout), "give a time such as 90s, or 0 for no limit"))
+	}
+	if f, ok := io.in.(*os.File); ok && c.Stdin {
+		if st, err := f.Stat(); err == nil && st.IsDir() {
+			// An open directory leads past everything that paths are held to.
+			return withCode(exitUsage, withHint(errors.New("exec: stdin is a directory"), "leave --stdin out, or redirect a file or a pipe"))
+		}
+	}
+	for _, s := range []os.Signal{syscall.SIGHUP, syscall.SIGQUIT} {
+		if !signal.Ignored(s) { // nohup stays nohup
+			var stop context.CancelFunc
+			ctx, stop = signal.NotifyContext(ctx, s)
+			defer stop()
+		}
 	}
 	out := execReport{Mode: c.Mode, Network: c.Network}
 	result, err := c.run(ctx, io, argv, &out)
@@ -75,6 +117,9 @@ func (c *execCmd) Run(ctx context.Context, io stdio) error {
 		if err := out.print(io.out, result, err); err != nil {
 			return withCode(exitRunner, err)
 		}
+	}
+	if result.Survivors > 0 {
+		fmt.Fprintf(io.err, "guardproxy: processes of the command that could not be killed: %d\n", result.Survivors)
 	}
 	switch {
 	case err != nil:
@@ -148,13 +193,45 @@ func (c *execCmd) policy() (confine.Policy, error) {
 	p := confine.Policy{
 		Mode:      confine.Mode(c.Mode),
 		Workspace: filepath.Clean(workspace),
-		Masks:     confine.OwnFiles(os.Getenv),
 		Network:   confine.Network(c.Network),
+	}
+	if p.Masks, err = c.masks(p.Workspace); err != nil {
+		return confine.Policy{}, fmt.Errorf("exec: %w", err)
 	}
 	if confine.Within(here, p.Workspace) {
 		p.Dir = here
 	}
 	return p, nil
+}
+
+// masks are guardproxy's own files: those of this environment and those that
+// the configuration names.
+func (c *execCmd) masks(workspace string) ([]string, error) {
+	var extra []string
+	if c.Config != "" {
+		cfg, err := config.Load(c.Config)
+		if err != nil {
+			return nil, err
+		}
+		extra = cfg.OwnFiles(config.Dirs{})
+	}
+	masks, err := confine.Masks(os.Getenv, homes(), extra...)
+	if err != nil {
+		return nil, err
+	}
+	// What does not exist can't be covered, and a key that a server makes while
+	// the command runs would be readable. So the state directory is made here,
+	// as the server would make it. Where this user can't, nor can a server.
+	dirs, err := config.FindDirs(func(name string) (string, bool) {
+		if at := homes(); name == "HOME" && !filepath.IsAbs(os.Getenv(name)) && len(at) > 0 {
+			return at[0], true
+		}
+		return os.LookupEnv(name)
+	})
+	if err == nil && !confine.Within(resolved(dirs.State), workspace) {
+		os.MkdirAll(dirs.State, 0o700)
+	}
+	return masks, nil
 }
 
 // execReport is the object of exec --json. Its members are an interface: they
@@ -166,7 +243,6 @@ type execReport struct {
 	Runner          string   `json:"runner"`
 	Enforcement     string   `json:"enforcement"`
 	NotEnforced     []string `json:"not_enforced"`
-	Denied          *bool    `json:"denied"`
 	Mode            string   `json:"mode"`
 	Workspace       string   `json:"workspace"`
 	Network         string   `json:"network"`
@@ -175,6 +251,7 @@ type execReport struct {
 	StdoutTruncated bool     `json:"stdout_truncated"`
 	StderrTruncated bool     `json:"stderr_truncated"`
 	DurationMS      int64    `json:"duration_ms"`
+	Survivors       int      `json:"survivors,omitempty"`
 	Error           string   `json:"error,omitempty"`
 	Hint            string   `json:"hint,omitempty"`
 
@@ -196,7 +273,7 @@ func (r *execReport) print(w io.Writer, result confined.Result, err error) error
 	} else if !result.Unknown {
 		r.ExitCode = &result.ExitCode
 	}
-	r.Unknown, r.TimedOut = result.Unknown, result.TimedOut
+	r.Unknown, r.TimedOut, r.Survivors = result.Unknown, result.TimedOut, result.Survivors
 	r.DurationMS = result.Duration.Milliseconds()
 	r.Stdout, r.StdoutTruncated = r.stdout.text(), r.stdout.lost || result.OutputTruncated
 	r.Stderr, r.StderrTruncated = r.stderr.text(), r.stderr.lost || result.OutputTruncated

@@ -9,6 +9,7 @@ import (
 
 	"github.com/landlock-lsm/go-landlock/landlock"
 	ll "github.com/landlock-lsm/go-landlock/landlock/syscall"
+	"golang.org/x/sys/unix"
 
 	"github.com/guardproxy/guardproxy/confine"
 )
@@ -64,8 +65,25 @@ func restrictFiles(spec confine.LaunchSpec) error {
 		return nil
 	}
 	for _, path := range spec.Write {
-		if err := grant(path, handled&^neverInRoots); err != nil {
-			return err
+		// Opened once, without following a link, and granted by descriptor:
+		// between the check and now another command may have moved something
+		// else to this path.
+		fd, err := unix.Openat2(unix.AT_FDCWD, path, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS})
+		if err != nil {
+			return fmt.Errorf("%s: %w", path, err)
+		}
+		defer unix.Close(fd)
+		if same, ok := spec.Same[path]; ok {
+			var st unix.Stat_t
+			if err := unix.Fstat(fd, &st); err != nil {
+				return fmt.Errorf("%s: %w", path, err)
+			}
+			if st.Dev != same[0] || st.Ino != same[1] {
+				return fmt.Errorf("%s is not what it was when it was checked", path)
+			}
+		}
+		if err := grant(fmt.Sprintf("/proc/self/fd/%d", fd), handled&^neverInRoots); err != nil {
+			return fmt.Errorf("%s: %w", path, err)
 		}
 	}
 	for _, path := range spec.Terminals {

@@ -34,7 +34,11 @@ type rule struct {
 	allow bool
 	// anyBit denies when any bit of mask is set; in is unused.
 	anyBit bool
-	errno  unix.Errno
+	// when, if set, leaves a call alone that has none of these bits in the
+	// argument whenArg: the mode of open means something only with O_CREAT.
+	when    uint32
+	whenArg int
+	errno   unix.Errno
 }
 
 type filter []rule
@@ -47,6 +51,14 @@ func bits(nr uint32, arg int, mask uint32) rule {
 
 func values(nr uint32, arg int, mask uint32, in ...uint32) rule {
 	return rule{nrs: []uint32{nr}, arg: arg, mask: mask, in: in, errno: unix.EPERM}
+}
+
+// creating denies bits of the mode, in argument mode, of a call that creates
+// files only with certain flags, in argument flags.
+func creating(nr uint32, flags, mode int) rule {
+	r := bits(nr, mode, setIDs)
+	r.whenArg, r.when = flags, unix.O_CREAT|unix.O_TMPFILE&^unix.O_DIRECTORY
+	return r
 }
 
 func only(nr uint32, arg int, in ...uint32) rule {
@@ -100,6 +112,12 @@ func filterFor(spec confine.LaunchSpec) filter {
 		values(unix.SYS_IOCTL, 1, allBits, unix.TIOCSTI, tiocLinux, unix.TIOCSETD, unix.FS_IOC_SETFLAGS, fsSetXAttrs),
 		// programs that give their caller another user
 		bits(unix.SYS_FCHMOD, 1, setIDs), bits(unix.SYS_FCHMODAT, 2, setIDs), bits(unix.SYS_FCHMODAT2, 2, setIDs),
+		bits(unix.SYS_MKNODAT, 2, setIDs), creating(unix.SYS_OPENAT, 2, 3),
+		// Its mode is behind a pointer; whoever calls it knows kernels without.
+		calls(unix.ENOSYS, unix.SYS_OPENAT2),
+		// Limits of other processes: RLIMIT_CPU kills, and no Landlock scope
+		// sees that.
+		only(unix.SYS_PRLIMIT64, 0, 0),
 	}
 	families := []uint32{unix.AF_UNIX}
 	if spec.Inet {
@@ -107,9 +125,8 @@ func filterFor(spec confine.LaunchSpec) filter {
 	}
 	f = append(f, only(unix.SYS_SOCKET, 0, families...), only(unix.SYS_SOCKETPAIR, 0, unix.AF_UNIX))
 	if spec.Landlock > 0 && spec.Landlock < 3 {
-		// This Landlock does not see truncation, so its shapes are denied. The
-		// flags of openat2 are behind a pointer.
-		f = append(f, calls(unix.EPERM, unix.SYS_TRUNCATE), calls(unix.ENOSYS, unix.SYS_OPENAT2),
+		// This Landlock does not see truncation, so its shapes are denied.
+		f = append(f, calls(unix.EPERM, unix.SYS_TRUNCATE),
 			values(unix.SYS_OPENAT, 2, unix.O_ACCMODE|unix.O_TRUNC, unix.O_RDONLY|unix.O_TRUNC))
 	}
 	return append(f, archRules(spec)...)
@@ -187,6 +204,10 @@ func (r rule) compile() []unix.SockFilter {
 	}
 	body := append([]unix.SockFilter{do(loadWord, lowWord(r.arg))}, compare...)
 	body = append(body, do(ret, fail(r.errno)), do(loadWord, offNr))
+	if r.when != 0 {
+		skip := len(body) - 1 // to the reload
+		body = append([]unix.SockFilter{do(loadWord, lowWord(r.whenArg)), test(jumpSet, r.when, 0, skip)}, body...)
+	}
 	for _, nr := range r.nrs {
 		p = append(p, test(jumpEq, nr, 0, len(body)))
 		p = append(p, body...)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -114,6 +115,14 @@ func TestFilter(t *testing.T) {
 		{"making executable", none, sys(unix.SYS_FCHMODAT, 0, 0, 0o755), allow},
 		{"making set-user-id", none, sys(unix.SYS_FCHMODAT, 0, 0, 0o4755), perm},
 		{"making set-group-id", none, sys(unix.SYS_FCHMOD, 0, 0o2755), perm},
+		{"creating set-user-id", none, sys(unix.SYS_OPENAT, 0, 0, unix.O_CREAT|unix.O_RDWR, 0o4755), perm},
+		{"an unnamed set-user-id file", none, sys(unix.SYS_OPENAT, 0, 0, unix.O_TMPFILE|unix.O_RDWR, 0o4755), perm},
+		{"creating", none, sys(unix.SYS_OPENAT, 0, 0, unix.O_CREAT|unix.O_RDWR, 0o1755), allow},
+		{"opening with rubbish for a mode", none, sys(unix.SYS_OPENAT, 0, 0, unix.O_RDONLY|unix.O_DIRECTORY, 0o7777), allow},
+		{"a set-user-id node", none, sys(unix.SYS_MKNODAT, 0, 0, unix.S_IFREG|0o4755), perm},
+		{"openat2", none, sys(unix.SYS_OPENAT2), nosys},
+		{"another's limits", none, sys(unix.SYS_PRLIMIT64, 17), perm},
+		{"one's own limits", none, sys(unix.SYS_PRLIMIT64, 0), allow},
 		{"truncating by name", none, sys(unix.SYS_TRUNCATE), allow},
 		{"truncating by name, old Landlock", old, sys(unix.SYS_TRUNCATE), perm},
 		{"truncating on a read-only open, old Landlock", old, sys(unix.SYS_OPENAT, 0, 0, unix.O_TRUNC), perm},
@@ -224,7 +233,16 @@ func TestLauncherFailsClosed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	base := workspace(t)
+	link := filepath.Join(base, "link")
+	if err := os.Symlink("/var", link); err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct{ name, spec, says string }{
+		{"a writable path that became a link", fmt.Sprintf(`{"landlock":1,"write":[%q]}`, link), "too many levels of symbolic links"},
+		{"a writable path that lies behind a link", fmt.Sprintf(`{"landlock":1,"write":[%q]}`, link+"/tmp"), "too many levels of symbolic links"},
+		{"a writable path that is another than was checked", fmt.Sprintf(`{"landlock":1,"write":[%q],"same":{%q:[1,1]}}`, base, base), "not what it was"},
+		{"a writable path that was not there to be checked", fmt.Sprintf(`{"landlock":1,"write":[%q],"same":{%q:[0,0]}}`, base, base), "not what it was"},
 		{"a Landlock that does not exist", `{"landlock":99}`, "abi 99 is not known"},
 		{"a writable path that does not exist", `{"landlock":1,"write":["/nonexistent/x"]}`, "landlock"},
 		{"no instructions", `nonsense`, "instructions"},

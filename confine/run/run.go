@@ -15,9 +15,13 @@
 //
 // # The end
 //
-// Nothing outlives the call. Under bubblewrap everything the command started is
-// in its process namespace and dies with it. Under Landlock alone its process
-// group is killed, and in a process that called [Sole] what left the group, too.
+// Nothing outlives the call, as long as this process lives to see its end.
+// Under bubblewrap everything the command started is in its process namespace
+// and dies with it, even if this process is killed. Under Landlock alone its
+// process group is killed, and in a process that called [Sole] what left the
+// group, too; what can't be killed in time is counted in [Result]. If this
+// process is killed itself, Landlock alone ends the command and not what the
+// command had started.
 //
 // When ctx is done or the timeout passes, the command gets SIGTERM, a grace
 // period, and SIGKILL.
@@ -71,7 +75,11 @@ type Result struct {
 	// OutputTruncated says that something still held the output when the
 	// command had ended, and what it may have written later is lost.
 	OutputTruncated bool
-	Duration        time.Duration
+	// Survivors is how many processes of the command could not be killed
+	// within a few seconds and may still run. Only a process that called Sole
+	// under Landlock alone can know; elsewhere it is 0.
+	Survivors int
+	Duration  time.Duration
 }
 
 // Failure is a runner that could not bring the command to life. The command did

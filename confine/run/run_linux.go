@@ -58,6 +58,7 @@ func Run(ctx context.Context, p confine.Prepared, o Options) (Result, error) {
 	}
 	<-c.done
 	result.Duration = time.Since(began)
+	result.Survivors = c.survivors
 	result.OutputTruncated = errors.Is(c.waitErr, exec.ErrWaitDelay)
 	return c.judge(result)
 }
@@ -73,6 +74,8 @@ type call struct {
 	exited  chan struct{} // closed when the process has ended, before it is reaped
 	done    chan struct{} // closed when it is reaped and its output read
 	waitErr error         // of cmd.Wait; read after done
+	// survivors is how many processes withstood killAdopted; read after done.
+	survivors int
 }
 
 // attend starts the process, reports that on started, and stays with it to the
@@ -112,7 +115,7 @@ func (c *call) attend(started chan<- error) {
 	// group's number.
 	c.signals.last()
 	if sole.Load() {
-		killAdopted(c.cmd.Process.Pid)
+		c.survivors = killAdopted(c.cmd.Process.Pid, killTime, killChild)
 	}
 	close(c.exited)
 	c.waitErr = c.cmd.Wait()

@@ -11,10 +11,14 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -27,7 +31,11 @@ import (
 // could not do, seen from outside. Each runs once a rung that this machine
 // offers, and all of them again as an ordinary user when they are run as root.
 
-const dialArg = "test-dial" // this binary, as a command that dials
+// This binary, as a command.
+const (
+	dialArg = "test-dial" // dials its argument
+	trapArg = "test-trap" // tries the system call its arguments name
+)
 
 func TestMain(m *testing.M) {
 	if launch.Is(os.Args) {
@@ -42,8 +50,80 @@ func TestMain(m *testing.M) {
 		c.Close()
 		os.Exit(0)
 	}
+	if len(os.Args) > 3 && os.Args[1] == trapArg {
+		if err := trap(os.Args[2], os.Args[3]); err != nil {
+			fmt.Print(unix.ErrnoName(err.(syscall.Errno)))
+			os.Exit(9)
+		}
+		fmt.Print("ok")
+		os.Exit(0)
+	}
 	os.Exit(m.Run())
 }
+
+// trap makes one call, past the wrappers where they would make another.
+func trap(what, arg string) error {
+	path, _ := unix.BytePtrFromString(arg)
+	raw := func(nr uintptr, args ...uintptr) error {
+		args = append(args, 0, 0, 0)
+		fd, _, e := unix.Syscall(nr, args[0], args[1], args[2])
+		if e != 0 {
+			return e
+		}
+		unix.Close(int(fd))
+		return nil
+	}
+	name := uintptr(unsafe.Pointer(path))
+	switch what {
+	case "limits":
+		pid, _ := strconv.Atoi(arg)
+		var now unix.Rlimit
+		return unix.Prlimit(pid, unix.RLIMIT_CPU, nil, &now)
+	case "openat":
+		fd, err := unix.Open(arg, unix.O_CREAT|unix.O_WRONLY, 0o4755)
+		unix.Close(fd)
+		return err
+	case "openat, not set-user-id":
+		fd, err := unix.Open(arg, unix.O_CREAT|unix.O_WRONLY, 0o755)
+		unix.Close(fd)
+		return err
+	case "mknodat":
+		return unix.Mknod(arg, unix.S_IFREG|0o4755, 0)
+	case "open": // amd64's own, by number so that this compiles elsewhere
+		return raw(2, name, unix.O_CREAT|unix.O_WRONLY, 0o2755)
+	case "creat":
+		return raw(85, name, 0o4755)
+	case "mknod":
+		return raw(133, name, unix.S_IFREG|0o4755)
+	}
+	return unix.EINVAL
+}
+
+// trapper puts this binary where a command of f can run it.
+func (f *field) trapper() string {
+	f.t.Helper()
+	self, err := os.ReadFile("/proc/self/exe")
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	path := filepath.Join(f.workspace, "trap")
+	if err := os.WriteFile(path, self, 0o755); err != nil {
+		f.t.Fatal(err)
+	}
+	return path
+}
+
+// lacks ends a test for which this machine lacks something: skipped, but failed
+// if $GUARDPROXY_REQUIRE, a list with commas, names it.
+func lacks(t *testing.T, what, format string, args ...any) {
+	t.Helper()
+	if slices.Contains(strings.Split(os.Getenv(requireEnv), ","), what) {
+		t.Fatalf(requireEnv+" names "+what+": "+format, args...)
+	}
+	t.Skipf(format, args...)
+}
+
+const requireEnv = "GUARDPROXY_REQUIRE"
 
 // field is a place to try things in.
 type field struct {
@@ -69,14 +149,14 @@ func each(t *testing.T, test func(*testing.T, *field)) {
 			p, err := f.chain.Confine([]string{"true"}, f.policy)
 			var unavailable *confine.Unavailable
 			if errors.As(err, &unavailable) {
-				t.Skipf("neither bubblewrap nor Landlock works here: %v", err)
+				lacks(t, r.runner, "neither bubblewrap nor Landlock works here: %v", err)
 			}
 			if err != nil {
 				t.Fatal(err)
 			}
 			p.Close()
 			if p.Enforcement.Runner != r.runner {
-				t.Skipf("%s does not work here: %+v", r.runner, p.Enforcement.Passed)
+				lacks(t, r.runner, "%s does not work here: %+v", r.runner, p.Enforcement.Passed)
 			}
 			test(t, f)
 		})
@@ -499,6 +579,121 @@ func TestRunnerFailure(t *testing.T) {
 	})
 }
 
+// What was checked is what is written to, or nothing runs: another command may
+// put something else in the place of a writable root at any moment.
+func TestSwappedRoots(t *testing.T) {
+	each(t, func(t *testing.T, f *field) {
+		for _, c := range []struct {
+			name string
+			put  func(path, outside string) error
+		}{
+			{"a link", func(path, outside string) error { return os.Symlink(outside, path) }},
+			{"another directory", func(path, outside string) error { return os.Rename(outside, path) }},
+		} {
+			for _, root := range []string{"the workspace", "a writable root"} {
+				t.Run(root+" became "+c.name, func(t *testing.T) {
+					fresh := newField(t)
+					fresh.chain, fresh.runner = f.chain, f.runner
+					f := fresh
+					second := filepath.Join(filepath.Dir(f.workspace), "second")
+					if err := os.Mkdir(second, 0o755); err != nil {
+						t.Fatal(err)
+					}
+					f.policy.WritableRoots = []string{second}
+					path := f.workspace
+					if root == "a writable root" {
+						path = second
+					}
+					p, err := f.chain.Confine([]string{"sh", "-c", "echo x > " + path + "/file; echo x > new"}, f.policy)
+					if err != nil {
+						t.Fatal(err)
+					}
+					defer p.Close()
+					for _, err := range []error{os.Rename(path, path+".old"), c.put(path, f.outside)} {
+						if err != nil {
+							t.Fatal(err)
+						}
+					}
+					_, err = run.Run(context.Background(), p, run.Options{})
+					var failure *run.Failure
+					if !errors.As(err, &failure) {
+						t.Errorf("got %v, want a failure of the runner", err)
+					}
+					if got := f.read(filepath.Join(path, "file")); got != "as it was" {
+						t.Errorf("written to: %q", got)
+					}
+					if left, _ := os.ReadDir(path); len(left) != 1 {
+						t.Errorf("left: %v", left)
+					}
+				})
+			}
+		}
+	})
+}
+
+// Limits of another process would end it (RLIMIT_CPU), which no namespace and no
+// Landlock scope sees among processes of one user.
+func TestLimitsOfOthers(t *testing.T) {
+	each(t, func(t *testing.T, f *field) {
+		trap := f.trapper()
+		if out := f.sh(trap + " " + trapArg + " limits 0"); out.stdout != "ok" {
+			t.Errorf("its own limits: %+v", out)
+		}
+		if out := f.sh("sleep 1000 & " + trap + " " + trapArg + " limits $!; kill $!; exit 0"); out.stdout != "EPERM" {
+			t.Errorf("those of another: %+v", out)
+		}
+	})
+}
+
+func TestSetUserID(t *testing.T) {
+	each(t, func(t *testing.T, f *field) {
+		trap, path := f.trapper(), filepath.Join(f.workspace, "made")
+		if out, err := f.try(context.Background(), run.Options{}, trap, trapArg, "openat, not set-user-id", path); err != nil || out.stdout != "ok" {
+			t.Fatalf("an ordinary program: %+v, %v", out, err)
+		}
+		if err := os.Remove(path); err != nil {
+			t.Fatal(err)
+		}
+		calls := []string{"openat", "mknodat"}
+		if runtime.GOARCH == "amd64" {
+			calls = append(calls, "open", "creat", "mknod")
+		}
+		for _, c := range calls {
+			t.Run(c, func(t *testing.T) {
+				f.t = t
+				out, err := f.try(context.Background(), run.Options{}, trap, trapArg, c, path)
+				if err != nil || out.stdout != "EPERM" {
+					t.Errorf("got %+v, %v", out, err)
+				}
+				if _, err := os.Lstat(path); err == nil {
+					os.Remove(path)
+					t.Error("it was made")
+				}
+			})
+		}
+	})
+}
+
+// An ordinary user's command can't take all the processes that the user may
+// have. For uid 0 the kernel has no such limit.
+func TestProcessLimit(t *testing.T) {
+	if os.Geteuid() == 0 {
+		t.Skip("needs an ordinary user; TestAsOrdinaryUser is one")
+	}
+	each(t, func(t *testing.T, f *field) {
+		out := f.sh(`while read -r a b soft hard rest; do case "$a $b" in "Max processes") echo "$soft";; esac; done < /proc/self/limits`)
+		n, err := strconv.Atoi(strings.TrimSpace(out.stdout))
+		var before unix.Rlimit
+		if e := unix.Getrlimit(unix.RLIMIT_NPROC, &before); e != nil {
+			t.Fatal(e)
+		}
+		const running = 1 << 16 // more threads than a user has on a machine for tests
+		if err != nil || n <= 0 || uint64(n) > before.Max || n > running+4096 {
+			t.Errorf("limit %q, before %d", out.stdout, before.Max)
+		}
+	})
+}
+
 // A status that was lost is never success, and Sole brings it back.
 func TestLostStatus(t *testing.T) {
 	each(t, func(t *testing.T, f *field) {
@@ -565,6 +760,34 @@ func TestEnforcementIsHonest(t *testing.T) {
 	})
 }
 
+// A socket that listens somewhere, nobody knows where, is not covered, and that
+// is said for as long as it does.
+func TestRelativeSockets(t *testing.T) {
+	each(t, func(t *testing.T, f *field) {
+		if f.runner != "bubblewrap" {
+			t.Skip("landlock alone says so of all sockets")
+		}
+		t.Chdir(f.outside)
+		const name = "relative-for-run-test.sock"
+		named := func() bool {
+			e := f.sh("true").enforcement
+			return e.Level == confine.Partial && strings.Contains(strings.Join(e.Missing, "\n"), name)
+		}
+		l, err := net.Listen("unix", name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		if !named() {
+			t.Error("it listens, and is not in the list")
+		}
+		l.Close()
+		if named() {
+			t.Error("it is in the list, and listens no more")
+		}
+	})
+}
+
 // All of the above as an ordinary user, when this is root.
 func TestAsOrdinaryUser(t *testing.T) {
 	if os.Geteuid() != 0 {
@@ -592,7 +815,7 @@ func TestAsOrdinaryUser(t *testing.T) {
 	}
 	cmd := exec.Command(binary, "-test.v", "-test.run=^Test", "-test.timeout=5m")
 	cmd.Dir = home
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + home}
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + home, requireEnv + "=" + os.Getenv(requireEnv)}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
 	out, err := cmd.CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "--- PASS: TestWrites") {

@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -41,40 +41,96 @@ func Sole() error {
 	}
 	// Nobody reads it: a signal that is caught is not ignored, here or in what
 	// is executed from here.
-	signal.Notify(make(chan os.Signal, 1), unix.SIGCHLD)
+	// A reader of the output that went away must not end this process either,
+	// or nobody is left to kill what the command started.
+	signal.Notify(make(chan os.Signal, 1), unix.SIGCHLD, unix.SIGPIPE)
 	sole.Store(true)
 	return nil
 }
 
-// killAdopted kills the children of this process until leader is the only one.
-// Each may leave children of its own behind, which come here in turn. The
-// leader has ended and is not reaped: that is for Wait to do.
-func killAdopted(leader int) {
-	for {
-		others := slices.DeleteFunc(children(), func(pid int) bool { return pid == leader })
+// killTime bounds killAdopted: enough for a fork bomb of thousands, too short
+// for a call to hang on a process that is stuck in the kernel.
+const killTime = 5 * time.Second
+
+// killAdopted kills what descends from this process until leader is its only
+// child, or until the time is over, and returns how many are left. The leader
+// has ended and is not reaped: that is for Wait to do.
+//
+// All that is there is killed in each round, not only the children: a process
+// whose parent is killed comes here, but until then it goes on forking.
+func killAdopted(leader int, within time.Duration, kill func(pid, parent int)) int {
+	deadline := time.Now().Add(within)
+	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
+		others := descendants(leader)
 		if len(others) == 0 {
-			return
+			return 0
 		}
-		for _, pid := range others {
+		for pid, parent := range others {
+			kill(pid, parent)
+		}
+		reaped := false
+		for pid := range others { // those that are not children say ECHILD
+			got, err := unix.Wait4(pid, nil, unix.WNOHANG, nil)
+			reaped = reaped || err == nil && got == pid
+		}
+		if time.Now().After(deadline) {
+			return len(descendants(leader))
+		}
+		if reaped {
+			pause = time.Millisecond / 2
+			continue
+		}
+		time.Sleep(pause)
+	}
+}
+
+// killChild kills pid if it still is a child of parent, or of this process. Only this process's own
+// children keep their number until they are reaped here; that of another may
+// be given to a stranger at any moment, so the process is held by a descriptor
+// before it is asked for its parent.
+func killChild(pid, parent int) {
+	fd, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		if parent == os.Getpid() {
 			unix.Kill(pid, unix.SIGKILL)
 		}
-		for _, pid := range others {
-			for {
-				if _, err := unix.Wait4(pid, nil, 0, nil); !errors.Is(err, unix.EINTR) {
-					break
-				}
-			}
+		return
+	}
+	defer unix.Close(fd)
+	text, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
+	for _, p := range []int{parent, os.Getpid()} { // its parent may have gone meanwhile
+		if strings.Contains(string(text), "\nPPid:\t"+strconv.Itoa(p)+"\n") {
+			unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0)
+			return
 		}
 	}
 }
 
-// children returns the children of all threads of this process
+// descendants returns the children of this process but for leader, and theirs,
+// each with its parent.
+func descendants(leader int) map[int]int {
+	found := map[int]int{}
+	var add func(parent int)
+	add = func(parent int) {
+		for _, pid := range children(parent) {
+			if _, ok := found[pid]; !ok && pid != leader {
+				found[pid] = parent
+				add(pid)
+			}
+		}
+	}
+	add(os.Getpid())
+	return found
+}
+
+// children returns the children of all threads of a process
 // (proc_pid_task(5)).
-func children() []int {
+func children(of int) []int {
 	var pids []int
-	tasks, _ := os.ReadDir("/proc/self/task")
+	dir := "/proc/" + strconv.Itoa(of) + "/task/"
+	tasks, _ := os.ReadDir(dir)
 	for _, t := range tasks {
-		text, _ := os.ReadFile("/proc/self/task/" + t.Name() + "/children")
+		text, _ := os.ReadFile(dir + t.Name() + "/children")
 		for _, f := range strings.Fields(string(text)) {
 			if pid, err := strconv.Atoi(f); err == nil {
 				pids = append(pids, pid)
