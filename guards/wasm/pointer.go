@@ -2,45 +2,51 @@ package wasm
 
 import (
 	"bytes"
-	"encoding/json"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/guardproxy/guardproxy/internal/tape"
 )
 
-// JSON Pointer (RFC 6901) over the bytes of a document, without a tree: most
-// guards ask for two or three values of a document that is mostly one long
-// string, and skipping a string is a search for a quote. The document is the
-// host's own: valid, compact JSON.
-//
-// Guards read arrays element by element, so the place after the last element
-// read is kept; otherwise a long argv would take quadratic time.
+// JSON Pointer (RFC 6901) over a document that is indexed once per call: a
+// tape of its values in document order, over which a pointer hops. Guards read
+// arrays element by element, thousands of them, so an array gets a list of
+// where its elements are when the first of them is read; whatever order a
+// guard reads in, an element then costs the same.
 
 // document answers pointers. It is used by one call at a time.
 type document struct {
-	json []byte
+	tape tape.Tape
 
-	parent  string // pointer of the array that was read last
-	array   []byte // its text
-	index   int    // the element at offset
-	offset  int
-	isArray bool
+	arrays map[int][]int32 // array node: nodes of its elements
 }
 
-// get returns the value at a pointer: a string decoded, anything else as
-// compact JSON. found is false if there is no such value. ok is false if ptr
-// is no JSON pointer.
+// parse indexes the text, which must not change while the document is in use.
+func (d *document) parse(text []byte) error {
+	d.arrays = nil
+	return d.tape.Parse(text)
+}
+
+// get returns the value at a pointer: a string decoded, anything else as it
+// stands in the text. found is false if there is no such value. ok is false if
+// ptr is no JSON pointer. The value may be a part of the text.
 func (d *document) get(ptr string) (value []byte, found, ok bool) {
 	if !wellFormed(ptr) {
 		return nil, false, false
 	}
-	raw, found := d.lookup(ptr)
-	if !found {
+	n := d.lookup(ptr)
+	if n < 0 {
 		return nil, false, true
 	}
-	if raw[0] == '"' {
-		return decode(raw), true, true
+	raw := d.tape.Raw(n)
+	if d.tape.Kind(n) != tape.String {
+		return raw, true, true
 	}
-	return raw, true, true
+	raw = raw[1 : len(raw)-1]
+	if bytes.IndexByte(raw, '\\') < 0 {
+		return raw, true, true
+	}
+	return tape.Unescape(make([]byte, 0, len(raw)), raw), true, true
 }
 
 func wellFormed(ptr string) bool {
@@ -58,66 +64,53 @@ func wellFormed(ptr string) bool {
 	return true
 }
 
-func (d *document) lookup(ptr string) ([]byte, bool) {
-	at := d.json
-	if cut := strings.LastIndexByte(ptr, '/'); cut > 0 && d.isArray && ptr[:cut] == d.parent {
-		return d.element(ptr[cut+1:])
+// lookup is the node at a well-formed pointer, or −1.
+func (d *document) lookup(ptr string) int {
+	if d.tape.Len() == 0 {
+		return -1
 	}
+	at := 0
 	for rest := ptr; rest != ""; {
-		slash := len(ptr) - len(rest)
 		token := rest[1:]
 		if end := strings.IndexByte(token, '/'); end >= 0 {
 			token = token[:end]
 		}
 		rest = rest[1+len(token):]
-		switch at[0] {
-		case '{':
-			v, ok := member(at, unescape(token))
-			if !ok {
-				return nil, false
-			}
-			at = v
-		case '[':
-			if rest == "" {
-				d.parent, d.array, d.isArray, d.index, d.offset = ptr[:slash], at, true, 0, 1
-				return d.element(token)
-			}
-			v, ok := (&document{array: at, offset: 1}).element(token)
-			if !ok {
-				return nil, false
-			}
-			at = v
+		switch d.tape.Kind(at) {
+		case tape.Object:
+			at = d.tape.Get(at, unescape(token))
+		case tape.Array:
+			at = d.element(at, token)
 		default:
-			return nil, false
+			return -1
+		}
+		if at < 0 {
+			return -1
 		}
 	}
-	return at, true
+	return at
 }
 
-// element returns an element of the array at hand, going on from the last one
-// if it lies before.
-func (d *document) element(token string) ([]byte, bool) {
-	want, ok := arrayIndex(token)
+// element is the node of an array's element, or −1.
+func (d *document) element(array int, token string) int {
+	i, ok := arrayIndex(token)
 	if !ok {
-		return nil, false
+		return -1
 	}
-	if want < d.index {
-		d.index, d.offset = 0, 1
+	elements, ok := d.arrays[array]
+	if !ok {
+		for n, end := array+1, d.tape.After(array); n < end; n = d.tape.After(n) {
+			elements = append(elements, int32(n))
+		}
+		if d.arrays == nil {
+			d.arrays = map[int][]int32{}
+		}
+		d.arrays[array] = elements
 	}
-	for {
-		if d.array[d.offset] == ']' {
-			return nil, false
-		}
-		n := skip(d.array[d.offset:])
-		if d.index == want {
-			return d.array[d.offset : d.offset+n], true
-		}
-		if d.array[d.offset+n] == ']' {
-			return nil, false
-		}
-		d.offset += n + 1
-		d.index++
+	if i >= len(elements) {
+		return -1
 	}
+	return int(elements[i])
 }
 
 // arrayIndex reads an index as RFC 6901 writes it: no sign, no leading zero.
@@ -133,86 +126,6 @@ func arrayIndex(token string) (int, bool) {
 		n = n*10 + int(c-'0')
 	}
 	return n, true
-}
-
-// member finds a key in an object. Of equal keys the last one counts, as it
-// does for JSON.parse; the host refuses such calls anyway.
-func member(object []byte, key string) (value []byte, found bool) {
-	for i := 1; object[i] != '}'; {
-		if object[i] == ',' {
-			i++
-		}
-		n := skip(object[i:])
-		name := object[i : i+n]
-		i += n + 1 // the colon
-		n = skip(object[i:])
-		if same(name, key) {
-			value, found = object[i:i+n], true
-		}
-		i += n
-	}
-	return value, found
-}
-
-func same(quoted []byte, key string) bool {
-	if bytes.IndexByte(quoted, '\\') >= 0 {
-		return string(decode(quoted)) == key
-	}
-	return string(quoted[1:len(quoted)-1]) == key
-}
-
-// skip returns the length of the value at the start of valid, compact JSON.
-func skip(b []byte) int {
-	depth := 0
-	for i := 0; ; {
-		switch b[i] {
-		case '"':
-			i += skipString(b[i:])
-		case '{', '[':
-			depth++
-			i++
-			continue
-		case '}', ']':
-			depth--
-			i++
-		case ',', ':':
-			i++
-			continue
-		default: // a number, true, false or null
-			for i < len(b) && b[i] != ',' && b[i] != '}' && b[i] != ']' {
-				i++
-			}
-		}
-		if depth == 0 {
-			return i
-		}
-	}
-}
-
-func skipString(b []byte) int {
-	for i := 1; ; {
-		n := bytes.IndexByte(b[i:], '"')
-		end := i + n
-		slashes := 0
-		for b[end-1-slashes] == '\\' {
-			slashes++
-		}
-		i = end + 1
-		if slashes%2 == 0 {
-			return i
-		}
-	}
-}
-
-func decode(quoted []byte) []byte {
-	if bytes.IndexByte(quoted, '\\') < 0 {
-		return quoted[1 : len(quoted)-1]
-	}
-	var s string
-	if json.Unmarshal(quoted, &s) != nil {
-		return nil
-	}
-	return []byte(s)
 }
 
 var tokenEscapes = strings.NewReplacer("~1", "/", "~0", "~")

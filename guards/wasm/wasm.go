@@ -34,6 +34,7 @@ import (
 	"github.com/tetratelabs/wazero/sys"
 
 	"github.com/guardproxy/guardproxy/guards"
+	"github.com/guardproxy/guardproxy/internal/tape"
 )
 
 // Defaults and limits.
@@ -132,8 +133,8 @@ func Load(ctx context.Context, module []byte, o Options) (*Guard, error) {
 		o.Config = json.RawMessage("{}")
 	}
 	o.Config = slices.Clone(o.Config)
-	if !json.Valid(o.Config) {
-		return fail("", "its configuration is not valid JSON")
+	if err := new(tape.Tape).Parse(o.Config); err != nil {
+		return fail("", "its configuration is not valid JSON: %w", err)
 	}
 	if len(module) > MaxModule {
 		return fail("strip debug information from it", "the module has %d bytes, at most %d are allowed", len(module), MaxModule)
@@ -353,6 +354,9 @@ func (g *Guard) run(ctx context.Context, doc []byte, export string) (v guards.Ve
 		}
 	}()
 	defer in.close()
+	if err := c.doc.parse(doc); err != nil {
+		return guards.Fault(guards.CauseInputInvalid, err.Error())
+	}
 	if in.module == nil {
 		start, cancel := context.WithTimeout(ctx, StartDeadline)
 		defer cancel()
@@ -362,7 +366,6 @@ func (g *Guard) run(ctx context.Context, doc []byte, export string) (v guards.Ve
 	}
 	ctx, cancel := context.WithTimeout(in.context(ctx), g.opts.Deadline)
 	defer cancel()
-	c.doc = document{json: doc}
 	result := uint64(1)
 	if f := in.module.ExportedFunction(export); f != nil || export != exportConfig {
 		var stack [1]uint64

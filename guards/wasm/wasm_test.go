@@ -130,6 +130,7 @@ func TestLoadRefuses(t *testing.T) {
 		{"garbage", []byte("\x00asm\x01\x00\x00\x00garbage"), o, "", ""},
 		{"too large", append([]byte("\x00asm"), make([]byte, wasm.MaxModule)...), o, "at most 16777216", "strip"},
 		{"bad configuration", module(t, "pass"), wasm.Options{Name: "g", Config: json.RawMessage("{")}, "not valid JSON", ""},
+		{"configuration with a key twice", module(t, "pass"), wasm.Options{Name: "g", Config: json.RawMessage(`{"a":1,"a":2}`)}, "a key that the object has already", ""},
 		{"wrong_result", nil, o, "guard_check_v1 has the type () -> (i64), it must be () -> (i32)", ""},
 		{"wrong_param", nil, o, "guard_check_v1 has the type (i32) -> (i32)", ""},
 		{"wrong_init", nil, o, "_initialize has the type () -> (i32)", ""},
@@ -377,5 +378,16 @@ func BenchmarkFresh(b *testing.B) {
 	g := load(b, "deny", wasm.Options{})
 	for b.Loop() {
 		g.Check(b.Context(), call)
+	}
+}
+
+// Arguments in which two readers could see two calls are not judged.
+func TestAmbiguousArguments(t *testing.T) {
+	g := load(t, "pass", wasm.Options{})
+	for _, args := range []string{`{"command":"ls","command":"rm"}`, `{"a":{"b":1,"\u0062":2}}`, "{\"a\":\"\xff\"}"} {
+		v := g.Check(t.Context(), &guards.Call{Name: "bash", Arguments: json.RawMessage(args)})
+		if v.Decision != guards.Deny || v.Cause != guards.CauseInputInvalid {
+			t.Errorf("%s: got %+v", args, v)
+		}
 	}
 }

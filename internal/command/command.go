@@ -36,7 +36,12 @@ type Parsed struct {
 	// Opaque says that the words are not the whole truth: a word is not a
 	// literal, the parse failed, a limit was met, or a command takes more
 	// commands from where the reader can't look (a pipe into sh, source,
-	// xargs, an alias, a changed PATH).
+	// xargs, an alias, a changed PATH, git -c, awk's system).
+	//
+	// It is no promise where it is false: programs in other languages, script
+	// files, and what a program does with its own arguments are words like any
+	// others, and the table of programs known to run such words is finite.
+	// Targets of redirections stand in no list of words.
 	Opaque bool
 }
 
@@ -103,6 +108,10 @@ func (r *reader) command(argv []string, in input, depth int) {
 	}
 	r.argv = append(r.argv, argv)
 	r.builtin(argv, depth)
+	if strings.HasPrefix(argv[0], "/proc/") || strings.HasPrefix(argv[0], "/dev/") {
+		r.opaque = true // /proc/self/exe is the shell itself
+	}
+	r.opaque = r.opaque || takes(name(argv[0]), argv[1:], in)
 	switch name(argv[0]) {
 	case "echo", "printf", "[", "test", "grep", "rg", "which", "type", "man":
 		return // their words are never run
@@ -110,27 +119,41 @@ func (r *reader) command(argv []string, in input, depth int) {
 	// A shell may stand behind any number of wrappers (sudo, env, timeout,
 	// find -exec, docker exec), each with options of its own. Looking at
 	// every position needs no knowledge of them and errs on the safe side.
+	looks := 0
 	for i, w := range argv {
-		switch n := name(w); n {
-		case "sh", "bash", "rbash", "dash", "ash", "zsh", "ksh", "mksh", "oksh", "yash":
+		n := name(w)
+		if i > 0 && !r.opaque && wraps(argv[0]) {
+			if _, ok := takers[n]; ok {
+				looks++
+				r.opaque = looks > maxTakers || takes(n, argv[i+1:], in)
+			}
+		}
+		switch n {
+		case "sh", "bash", "rbash", "dash", "ash", "hush", "posh", "zsh", "ksh", "ksh93", "rksh", "mksh", "lksh", "oksh", "yash":
 			if i == 0 || !onlyNames(argv[0]) {
-				r.shell(argv[i+1:], in, depth)
+				r.shell(n, argv[i+1:], in, depth)
 			}
 		case "fish", "pwsh", "powershell", "cmd", "nu", "elvish", "xonsh", "csh", "tcsh":
 			// Another language: nothing about its words can be vouched for.
 			r.opaque = r.opaque || i == 0 || wraps(argv[0])
 		case "su", "runuser", "script", "flock":
 			if i == 0 || wraps(argv[0]) {
+				if looks++; looks > maxTakers {
+					r.opaque = true
+					return
+				}
 				r.dashC(n, argv[i+1:], depth)
 			}
+		case "sudo", "doas", "env":
+			if i == 0 || !onlyNames(argv[0]) {
+				r.wrapper(argv[i:], depth)
+			}
+		case "sg", "newgrp":
+			r.opaque = r.opaque || i == 0 || wraps(argv[0])
 		case "xargs", "parallel", "watch", "ssh", "at", "batch":
 			// They run words that come from elsewhere, or join theirs to a script.
 			r.opaque = r.opaque || i == 0 || wraps(argv[0])
 		}
-	}
-	switch name(argv[0]) {
-	case "sudo", "doas", "env":
-		r.wrapper(argv, depth)
 	}
 }
 
@@ -139,8 +162,8 @@ func (r *reader) command(argv []string, in input, depth int) {
 func onlyNames(program string) bool {
 	switch name(program) {
 	case "ls", "cat", "cp", "mv", "ln", "rm", "chmod", "chown", "head", "tail", "wc", "file",
-		"stat", "mkdir", "touch", "cd", "apt", "apt-get", "apk", "dnf", "yum", "brew", "pip",
-		"npm", "shellcheck", "shfmt", "diff", "readlink", "realpath", "basename", "dirname":
+		"stat", "mkdir", "touch", "cd", "apt", "apt-get", "apk", "dnf", "yum", "pip",
+		"shellcheck", "shfmt", "diff", "readlink", "realpath", "basename", "dirname":
 		return true
 	}
 	return false
@@ -151,7 +174,11 @@ func onlyNames(program string) bool {
 func wraps(program string) bool {
 	switch name(program) {
 	case "sudo", "doas", "env", "command", "exec", "nohup", "nice", "ionice", "time", "timeout",
-		"setsid", "stdbuf", "busybox", "toybox", "chroot", "unshare", "nsenter", "strace", "find", "xargs":
+		"setsid", "stdbuf", "busybox", "toybox", "chroot", "unshare", "nsenter", "strace", "find", "xargs",
+		"chrt", "taskset", "ltrace", "setpriv", "prlimit", "numactl", "setarch", "systemd-run", "firejail", "bwrap",
+		"fakeroot", "proot", "flock", "runuser", "pkexec", "gosu", "su-exec", "dbus-run-session", "xvfb-run", "unbuffer",
+		"chronic", "eatmydata", "rlwrap", "valgrind", "perf", "caffeinate", "gtimeout", "builtin", "noglob", "nocorrect", "repeat",
+		"parallel", "entr", "tini", "dumb-init", "cgexec", "fd", "fdfind", "gfind":
 		return true
 	}
 	return false
@@ -159,13 +186,45 @@ func wraps(program string) bool {
 
 // builtin handles the shell's own commands that run or redefine words.
 func (r *reader) builtin(argv []string, depth int) {
-	for len(argv) > 1 && (argv[0] == "command" || argv[0] == "builtin") {
+strip:
+	for len(argv) > 1 {
+		switch argv[0] {
+		case "command", "builtin":
+		case "noglob", "nocorrect", "-", "repeat":
+			r.opaque = true // zsh's own; other shells would look for a program
+			if argv[0] == "repeat" && len(argv) > 2 {
+				argv = argv[1:]
+			}
+		default:
+			break strip
+		}
 		argv = argv[1:]
 		for len(argv) > 1 && strings.HasPrefix(argv[0], "-") {
 			argv = argv[1:]
 		}
 	}
 	args := argv[1:]
+	switch argv[0] {
+	case "[", "test", "printf", "read", "unset", "getopts", "wait", "declare", "typeset", "local", "export", "readonly":
+		// They take names of variables, and a subscript in one is arithmetic,
+		// which runs $(…) even out of a quoted word. And they set variables.
+		for i, w := range args {
+			variable, value, given := strings.Cut(w, "=")
+			subscript := strings.IndexByte(w, '[') >= 0 && strings.ContainsAny(w, "$`")
+			integer := argv[0] != "printf" && argv[0] != "test" && argv[0] != "[" && argv[0] != "read" && isCluster(w) && strings.ContainsAny(w, "in")
+			switch {
+			case argv[0] == "printf" || argv[0] == "test" || argv[0] == "[":
+				v := i > 0 && args[i-1] == "-v" || strings.HasPrefix(w, "-v") && len(w) > 2
+				r.opaque = r.opaque || v && (subscript || steering(strings.TrimPrefix(w, "-v")))
+			default:
+				steers := steering(variable)
+				if given {
+					steers = assigns(variable, value)
+				}
+				r.opaque = r.opaque || subscript || integer || steers
+			}
+		}
+	}
 	switch argv[0] {
 	case "eval":
 		if len(args) > 0 && args[0] == "--" {
@@ -187,25 +246,33 @@ func (r *reader) builtin(argv []string, depth int) {
 
 // wrapper handles options of sudo and env that bring a script or a shell.
 func (r *reader) wrapper(argv []string, depth int) {
+	if r.scripts > MaxScripts || r.bytes > MaxScript {
+		return // opaque already; a script would only be put together to be dropped
+	}
 	isEnv := name(argv[0]) == "env"
 	for i := 1; i < len(argv); i++ {
 		w := argv[i]
-		if strings.IndexByte(w, '=') > 0 && !strings.HasPrefix(w, "-") {
-			if steering(w[:strings.IndexByte(w, '=')]) {
-				r.opaque = true
-			}
+		if variable, value, ok := strings.Cut(w, "="); ok && variable != "" && w[0] != '-' {
+			r.opaque = r.opaque || assigns(variable, value)
 			continue
 		}
 		if !strings.HasPrefix(w, "-") {
 			return
 		}
+		if len(w) == 2 && (isEnv && strings.ContainsAny(w, "uC") || !isEnv && strings.ContainsAny(w, "ugUhpCrtTDR")) {
+			i++ // its argument
+			continue
+		}
 		if !isEnv {
-			if w == "--shell" || w == "--login" || isCluster(w) && strings.ContainsAny(w, "si") {
+			if strings.HasPrefix(w, "--s") || strings.HasPrefix(w, "--l") || isCluster(w) && strings.ContainsAny(w, "si") {
 				r.opaque = true // the words, or the input, go to a shell
 				r.script(strings.Join(argv[i+1:], " "), depth+1)
 				return
 			}
 			continue
+		}
+		if strings.HasPrefix(w, "--s") && !strings.HasPrefix(w, "--split-string") {
+			r.opaque = true // long options may be cut short
 		}
 		rest, ok := strings.CutPrefix(w, "--split-string")
 		if !ok && isCluster(w) {
@@ -229,7 +296,7 @@ func isCluster(w string) bool {
 
 // shell handles the arguments of a POSIX-like shell. With -c the script is
 // the first word after all options, wherever -c itself stands.
-func (r *reader) shell(args []string, in input, depth int) {
+func (r *reader) shell(shell string, args []string, in input, depth int) {
 	hasC, stdin := false, false
 	for len(args) > 0 {
 		w := args[0]
@@ -260,8 +327,13 @@ func (r *reader) shell(args []string, in input, depth int) {
 				hasC = true
 			case 's':
 				stdin = true
-			case 'o', 'O':
-				if len(args) > 0 {
+			case 'T', 'R', 'o', 'O':
+				// mksh's -T and ksh93's -R have a value, those of others none.
+				ksh := strings.Contains(shell, "ksh")
+				if o == 'T' || o == 'R' {
+					r.opaque = r.opaque || ksh
+				}
+				if len(args) > 0 && (ksh || o == 'o' || o == 'O') {
 					args = args[1:]
 				}
 			}
@@ -312,7 +384,7 @@ func steering(variable string) bool {
 	case "PATH", "IFS", "ENV", "BASH_ENV", "SHELLOPTS", "BASHOPTS", "PROMPT_COMMAND", "PS4", "GLOBIGNORE", "CDPATH":
 		return true
 	}
-	return strings.HasPrefix(variable, "LD_") || strings.HasPrefix(variable, "DYLD_") || strings.HasPrefix(variable, "BASH_FUNC_")
+	return commandVariable(variable) || strings.HasPrefix(variable, "LD_") || strings.HasPrefix(variable, "DYLD_") || strings.HasPrefix(variable, "BASH_FUNC_")
 }
 
 // name is a program's name without its directory and, for Windows' bash, its

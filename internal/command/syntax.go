@@ -107,6 +107,7 @@ func (w *walker) visit(root syntax.Node) {
 		case *syntax.Assign:
 			w.assign(n)
 		case *syntax.ArrayElem:
+			w.opaque = w.opaque || n.Index != nil && !number(n.Index)
 			if n.Value != nil {
 				w.literal(n.Value)
 			}
@@ -114,7 +115,7 @@ func (w *walker) visit(root syntax.Node) {
 			for _, item := range n.Items {
 				w.literal(item)
 			}
-			w.opaque = w.opaque || !n.InPos.IsValid() // over "$@"
+			w.opaque = w.opaque || !n.InPos.IsValid() || steering(n.Name.Value) // over "$@"
 		case *syntax.CaseClause:
 			w.literal(n.Word)
 		case *syntax.UnaryTest, *syntax.BinaryTest:
@@ -149,6 +150,18 @@ func chain(s *syntax.Stmt) []*syntax.Stmt {
 func (w *walker) stmt(s *syntax.Stmt) {
 	var in input
 	for _, rd := range s.Redirs {
+		stdin := rd.N == nil || rd.N.Value == "0"
+		switch rd.Op {
+		case syntax.Hdoc, syntax.DashHdoc, syntax.WordHdoc:
+			if !stdin { // text for another descriptor; what becomes of it is unknown
+				w.opaque = true
+				continue
+			}
+		case syntax.RdrIn, syntax.RdrInOut, syntax.DplIn:
+			if stdin {
+				in = input{} // the last one counts
+			}
+		}
 		switch rd.Op {
 		case syntax.Hdoc, syntax.DashHdoc:
 			in = input{}
@@ -199,18 +212,41 @@ func (w *walker) assign(a *syntax.Assign) {
 	if a.Value != nil {
 		w.literal(a.Value)
 	}
-	if a.Index != nil || a.Name != nil && !a.Naked && steering(a.Name.Value) {
+	if a.Index != nil {
 		w.opaque = true
 	}
+	if a.Name != nil && !a.Naked {
+		value := ""
+		if a.Value != nil {
+			value, _ = w.text(a.Value)
+		}
+		w.opaque = w.opaque || assigns(a.Name.Value, value)
+	}
+}
+
+// number reports whether n is a decimal number. Anything else in arithmetic may
+// be, or name, a subscript with a command in it.
+func number(n syntax.Node) bool {
+	word, ok := n.(*syntax.Word)
+	if !ok {
+		return false
+	}
+	s := strings.TrimPrefix(word.Lit(), "-")
+	return s != "" && strings.Trim(s, "0123456789") == ""
 }
 
 func (w *walker) test(n syntax.Node) {
 	switch n := n.(type) {
 	case *syntax.UnaryTest:
+		w.opaque = w.opaque || n.Op == syntax.TsVarSet || n.Op == syntax.TsRefVar
 		if word, ok := n.X.(*syntax.Word); ok {
 			w.literal(word)
 		}
 	case *syntax.BinaryTest:
+		switch n.Op {
+		case syntax.TsEql, syntax.TsNeq, syntax.TsLeq, syntax.TsGeq, syntax.TsLss, syntax.TsGtr:
+			w.opaque = w.opaque || !number(n.X) || !number(n.Y)
+		}
 		// The right side may be a pattern, which runs nothing by itself.
 		if word, ok := n.X.(*syntax.Word); ok {
 			w.literal(word)

@@ -4,7 +4,9 @@
 // It looks at the words that the host has parsed (call.shell.argv), through
 // wrappers such as sudo, env and xargs, and at find with -delete or -exec rm.
 // Paths are cleaned before they are compared: /usr/.. and // are the root.
-// Relative paths are taken from the workspace, and from a cd before them.
+// Relative paths are taken from the workspace, and from a cd before them. After
+// a cd to a variable, which may be empty, they are taken from home; after one
+// to a place that is not known, a deletion counts as opaque.
 //
 // A word that the shell expands is judged by what it may become: $HOME and ~
 // are the home directory; any other variable may be empty, so "$DIR"/* may be
@@ -15,6 +17,9 @@
 // part could bring them together. Other opaque commands pass: nearly every
 // script has a variable or a pattern in it, and a guard that stops them all
 // would be switched off.
+//
+// Scripts for other shells (fish -c), and what watch, entr, tmux and their like
+// take for a script, are searched as text for the same two things.
 //
 // It does not look into programs (python -c, perl -e, a script file): it stops
 // accidents and the obvious, and confinement stops the rest.

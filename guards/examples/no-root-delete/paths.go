@@ -9,6 +9,7 @@ const home = "/home/~"
 
 // clean resolves a path's ".", ".." and repeated slashes against dir, which
 // may be "" for unknown. A path that stays relative is returned as it is.
+// /proc/N/root and /proc/N/cwd are the directories that they lead to.
 func clean(dir, p string) string {
 	if !strings.HasPrefix(p, "/") {
 		if dir == "" {
@@ -16,14 +17,22 @@ func clean(dir, p string) string {
 		}
 		p = dir + "/" + p
 	}
-	var parts []string
-	for _, part := range strings.Split(p, "/") {
-		switch part {
-		case "", ".":
-		case "..":
+	var space [16]string
+	parts := space[:0]
+	for rest := p; rest != ""; {
+		var part string
+		part, rest, _ = strings.Cut(rest, "/")
+		switch {
+		case part == "" || part == ".":
+		case part == "..":
 			if len(parts) > 0 {
 				parts = parts[:len(parts)-1]
 			}
+		case len(parts) > 0 && len(parts) < 5 && parts[0] == "proc" && (part == "root" || len(parts) > 1 && pattern(part)):
+			parts = parts[:0]
+		case len(parts) > 0 && len(parts) < 5 && parts[0] == "proc" && part == "cwd" && strings.HasPrefix(dir, "/"):
+			parts = parts[:0]
+			rest, dir = dir+"/"+rest, ""
 		default:
 			parts = append(parts, part)
 		}
@@ -91,10 +100,13 @@ func all(s string) bool {
 }
 
 // expand replaces what the shell expands in a word: the home directory by
-// home, anything else by nothing. Unsure says that something other than the
-// home directory or a pattern was in it; guarded, that a variable was in it
-// which can't be empty.
-func expand(w string) (p string, unsure, guarded bool) {
+// home, an alternative in a variable by itself, a pattern in parentheses by *,
+// anything else by nothing. set says what to take ${NAME+alternative} for: the
+// alternative, or nothing. Unsure says that something other than the home
+// directory or a pattern was in it; guarded, that a variable was in it which
+// can't be empty.
+func expand(w string, set bool) (p string, unsure, guarded bool) {
+	e := expander{set: set}
 	if strings.HasPrefix(w, "~") {
 		user, rest, _ := strings.Cut(w[1:], "/")
 		switch user {
@@ -102,58 +114,100 @@ func expand(w string) (p string, unsure, guarded bool) {
 			w = home + "/" + rest
 		case "root":
 			w = "/root/" + rest
-		case "+", "-": // the working directory, the one before
+		case "+":
+			w = "./" + rest
+		case "-": // the working directory before
 			return rest, true, true
 		default:
 			w = "/home/" + user + "/" + rest
 		}
 	}
-	var b strings.Builder
+	at := skip(w, 0)
+	for at < len(w) && kind[w[at]]&expanding == 0 {
+		at = skip(w, at+1)
+	}
+	if at == len(w) {
+		return w, false, false
+	}
+	e.word(w, 0)
+	return e.out.String(), e.unsure, e.guarded
+}
+
+type expander struct {
+	set             bool
+	out             strings.Builder
+	unsure, guarded bool
+}
+
+func (e *expander) word(w string, depth int) {
+	if depth > 8 {
+		e.unsure = true
+		return
+	}
 	for i := 0; i < len(w); {
 		switch {
 		case w[i] == '`':
+			e.unsure = true
 			end := strings.IndexByte(w[i+1:], '`')
 			if end < 0 {
-				return b.String(), true, guarded
+				return
 			}
 			i += end + 2
-			unsure = true
-		case w[i] == '$' && i+1 < len(w) && (w[i+1] == '{' || w[i+1] == '('):
-			at, end := i+1, closing(w[i+1:])
-			in := strings.Trim(w[at:at+end], "{}")
-			i += 1 + end
-			switch name := variable(in); {
-			case name == "HOME":
-				b.WriteString(home)
-			case strings.HasPrefix(in[len(name):], ":?") && w[at] == '{':
-				b.WriteString("guarded")
-				unsure, guarded = true, true
-			default:
-				unsure = true
-				if _, otherwise, ok := strings.Cut(in, "-"); ok && w[at] == '{' {
-					b.WriteString(otherwise) // ${NAME:-otherwise}
-				}
-			}
+		case strings.IndexByte("!@*+?", w[i]) >= 0 && i+1 < len(w) && w[i+1] == '(':
+			e.out.WriteByte('*')
+			i += 1 + closing(w[i+1:])
+		case w[i] == '$' && i+1 < len(w) && w[i+1] == '{':
+			n := closing(w[i+1:])
+			e.parameter(strings.TrimSuffix(w[i+2:i+1+n], "}"), depth)
+			i += 1 + n
+		case w[i] == '$' && i+1 < len(w) && w[i+1] == '(':
+			e.unsure = true
+			i += 1 + closing(w[i+1:])
 		case w[i] == '$' && i+1 < len(w):
 			name := variable(w[i+1:])
 			if name == "" {
 				name = w[i+1 : i+2] // $1, $@, $$
 			}
 			i += 1 + len(name)
-			switch name {
-			case "HOME":
-				b.WriteString(home)
-			case "PWD":
-				b.WriteString("./")
-			default:
-				unsure = true
-			}
+			e.parameter(name, depth)
 		default:
-			b.WriteByte(w[i])
+			e.out.WriteByte(w[i])
 			i++
 		}
 	}
-	return b.String(), unsure, guarded
+}
+
+// parameter takes what stands between the braces of ${…}.
+func (e *expander) parameter(in string, depth int) {
+	name := variable(in)
+	op := in[len(name):]
+	switch {
+	case name == "HOME":
+		e.out.WriteString(home)
+		return
+	case name == "PWD" && op == "":
+		e.out.WriteString("./")
+		return
+	}
+	e.unsure = true
+	op = strings.TrimPrefix(op, ":")
+	if op == "" {
+		return
+	}
+	switch op[0] {
+	case '?':
+		if len(in) > len(name)+1 && in[len(name)] == ':' {
+			e.out.WriteString("guarded")
+			e.guarded = true
+		}
+	case '+':
+		if !e.set {
+			return
+		}
+		fallthrough
+	case '-', '=':
+		e.word(unquote(op[1:]), depth+1)
+	}
 }
 
 // closing is the length of a bracketed piece at the start of s.

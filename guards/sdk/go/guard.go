@@ -2,7 +2,10 @@
 
 package guard
 
-import "unsafe"
+import (
+	"iter"
+	"unsafe"
+)
 
 // Pass is the verdict of a guard that has no objection.
 const Pass int32 = 1
@@ -44,8 +47,24 @@ func Get(pointer string) (string, bool) {
 		if int(n) <= len(b) {
 			return string(b[:n]), true
 		}
+		// What is written into memory of its own needs no copy.
 		b = make([]byte, n)
+		if m := get(unsafe.StringData(pointer), uint32(len(pointer)), unsafe.SliceData(b), uint32(len(b))); m == n {
+			return unsafe.String(unsafe.SliceData(b), len(b)), true
+		}
 	}
+}
+
+// Commands goes through /call/shell/argv: the words of each simple command, in
+// order. There are none if the call is no shell call. It asks the host once,
+// which is far quicker for a long script than a Get for each word. The slice
+// is valid until the next step, the words in it for ever.
+func Commands() iter.Seq[[]string] {
+	argv, ok := Get("/call/shell/argv")
+	if !ok {
+		argv = "[]"
+	}
+	return lists(argv)
 }
 
 //go:wasmimport guardproxy get
