@@ -85,12 +85,25 @@ type Tape struct {
 	depth         int
 	loneSurrogate bool
 	nul           bool
+	repeats       bool // keys may repeat
 }
 
 // Parse indexes src, which must hold exactly one JSON value and white space.
 // The tape refers to src until the next Parse and never changes it. The error
 // is an *Error; after one the tape is empty.
 func (t *Tape) Parse(src []byte) error {
+	t.repeats = false
+	return t.index(src)
+}
+
+// ParseRepeats is Parse for a reader who looks at every occurrence of a key: an
+// object may name one more than once. Get and Equal see the first alone.
+func (t *Tape) ParseRepeats(src []byte) error {
+	t.repeats = true
+	return t.index(src)
+}
+
+func (t *Tape) index(src []byte) error {
 	t.src, t.nodes, t.open = src, t.nodes[:0], t.open[:0]
 	t.depth, t.loneSurrogate, t.nul = 0, false, false
 	err := t.parse()
@@ -339,7 +352,7 @@ func (t *Tape) parse() error {
 				i++
 				t.nodes[top].end, t.nodes[top].next = int32(i), int32(len(t.nodes))
 				t.open = t.open[:len(t.open)-1]
-				if object {
+				if object && !t.repeats {
 					if err := t.unique(int(top)); err != nil {
 						return err
 					}

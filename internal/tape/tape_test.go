@@ -276,3 +276,27 @@ func BenchmarkParse400K(b *testing.B) {
 		}
 	})
 }
+
+// A key that repeats is an error for one reader and two members for the other;
+// the tape may be used for both in turn.
+func TestParseRepeats(t *testing.T) {
+	var tp Tape
+	src := []byte(`{"a":1,"\u0061":{"b":2,"b":3}}`)
+	for range 2 {
+		if err := tp.ParseRepeats(src); err != nil {
+			t.Fatal(err)
+		}
+		if got := tp.Count(0); got != 2 {
+			t.Fatalf("%d members", got)
+		}
+		if got := string(tp.Raw(tp.Get(0, "a"))); got != "1" {
+			t.Fatalf("the first is %s", got)
+		}
+		if err := tp.Parse(src); err == nil {
+			t.Fatal("Parse took a repeated key")
+		}
+		if err := tp.ParseRepeats([]byte(`{"a":1,"a"}`)); err == nil {
+			t.Fatal("took broken JSON")
+		}
+	}
+}
