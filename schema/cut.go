@@ -9,46 +9,73 @@ import (
 	"strconv"
 	"unicode/utf16"
 	"unicode/utf8"
+
+	"github.com/guardproxy/guardproxy/internal/tape"
 )
 
-// cut returns a copy of src without the given spans, which do not overlap.
+// cut returns a copy of src without the given spans. It sorts them.
 func cut(src []byte, cuts []span) []byte {
 	slices.SortFunc(cuts, func(a, b span) int { return cmp.Compare(a.start, b.start) })
 	out := make([]byte, 0, len(src))
 	from := 0
 	for _, c := range cuts {
-		out = append(out, src[from:c.start]...)
-		from = c.end
+		if c.start > from {
+			out = append(out, src[from:c.start]...)
+		}
+		from = max(from, c.end)
 	}
 	return append(out, src[from:]...)
 }
 
-// cutChildren gives the spans that take the children with keep[i] == false out
-// of an object or array. A cut takes the comma and the white space after the
-// child while another follows, so that the one that follows stands where the
-// removed one stood; at the end it takes those before it, so that the closing
-// bracket stays on its line. An object or array that loses all of its children
-// loses the white space within too.
-func cutChildren(parent *node, keep []bool) []span {
-	kids := parent.kids
-	if !slices.Contains(keep, true) {
-		return []span{{parent.start + 1, parent.end - 1}}
-	}
-	var cuts []span
-	for i := 0; i < len(kids); {
-		if keep[i] {
-			i++
-			continue
+// childCut is a cut of neighbours; first is the index of the first of them
+// among the children that go.
+type childCut struct {
+	span
+	first int
+}
+
+// children gives the spans that take children out of an object or array: gone
+// are the removals that are its children, in order. A cut takes the comma and
+// the white space after the child while another follows, so that the one that
+// follows stands where the removed one stood; at the end it takes those before
+// it, so that the closing bracket stays on its line. An object or array that
+// loses all of its children loses the white space within too.
+func (n *narrower) children(parent int, gone []int) []childCut {
+	object := n.Kind(parent) == tape.Object
+	start, end := n.Span(parent)
+	var cuts []childCut
+	open := -1   // start of the cut under way
+	first := 0   // its first child
+	before := -1 // where the last child that stays ends
+	g := 0
+	last := 0 // where the child before ends
+	for c, stop := parent+1, n.After(parent); c < stop; {
+		value := c
+		if object {
+			value = c + 1
 		}
-		first := i
-		for i < len(kids) && !keep[i] {
-			i++
-		}
-		if i < len(kids) {
-			cuts = append(cuts, span{kids[first].head, kids[i].head})
+		head, _ := n.Span(c)
+		if g < len(gone) && n.removals[gone[g]].child == c {
+			if open < 0 {
+				open, first = head, g
+			}
+			g++
 		} else {
-			cuts = append(cuts, span{kids[first-1].end, kids[i-1].end})
+			if open >= 0 {
+				cuts = append(cuts, childCut{span{open, head}, first})
+				open = -1
+			}
+			_, before = n.Span(value)
 		}
+		_, last = n.Span(value)
+		c = n.After(value)
+	}
+	switch {
+	case open < 0:
+	case before < 0:
+		cuts = append(cuts, childCut{span{start + 1, end - 1}, first})
+	default:
+		cuts = append(cuts, childCut{span{before, last}, first})
 	}
 	return cuts
 }
@@ -56,8 +83,8 @@ func cutChildren(parent *node, keep []bool) []span {
 // text is a decoded JSON string that knows where each of its bytes came from.
 type text struct {
 	s    string
-	base int   // raw offset of the first byte, when nothing is escaped
-	off  []int // else: for each byte of s, the raw offset of the rune or escape it is part of; one more for the end
+	base int     // raw offset of the first byte, when nothing is escaped
+	off  []int32 // else: for each byte of s, the raw offset of the rune or escape it is part of; one more for the end
 }
 
 // raw maps an offset in s, at a rune's boundary, to one in the source. An
@@ -66,26 +93,31 @@ func (t *text) raw(i int) int {
 	if t.off == nil {
 		return t.base + i
 	}
-	return t.off[i]
+	return int(t.off[i])
 }
 
-// decode reads the string n. A lone surrogate becomes U+FFFD, as it does in
+// decode reads the string token src[at:end]. A lone surrogate becomes U+FFFD, as it does in
 // encoding/json; its six bytes stay one unit.
-func decode(src []byte, n *node) text {
-	in := src[n.start+1 : n.end-1]
-	base := n.start + 1
+func decode(src []byte, at, end int) text {
+	in := src[at+1 : end-1]
+	base := at + 1
 	if bytes.IndexByte(in, '\\') < 0 {
 		return text{s: string(in), base: base}
 	}
 	out := make([]byte, 0, len(in))
-	off := make([]int, 0, len(in)+1)
+	off := make([]int32, 0, len(in)+1)
 	put := func(at int, b ...byte) {
 		for range b {
-			off = append(off, base+at)
+			off = append(off, int32(base+at))
 		}
 		out = append(out, b...)
 	}
 	for i := 0; i < len(in); {
+		if in[i] < utf8.RuneSelf && in[i] != '\\' {
+			out, off = append(out, in[i]), append(off, int32(base+i))
+			i++
+			continue
+		}
 		if in[i] != '\\' {
 			_, size := utf8.DecodeRune(in[i:])
 			put(i, in[i:i+size]...)
@@ -122,7 +154,7 @@ func decode(src []byte, n *node) text {
 		}
 		i += 2
 	}
-	return text{s: string(out), off: append(off, base+len(in))}
+	return text{s: string(out), off: append(off, int32(base+len(in)))}
 }
 
 // hex reads the code unit of a \uXXXX escape at the start of b.

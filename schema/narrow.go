@@ -7,34 +7,52 @@
 // cache_control are the client's own afterwards, so a prompt cache sees the
 // same bytes at each turn of a session.
 //
-// Three things leave a tool: the field among its properties, the field's name
-// in required, and the prose that speaks of it. Prose is judged by its
-// structure and by what a sentence is about; no client's text is known here.
-// See prose.go for how a text is taken apart, about.go for what a sentence is
-// about, and run.go for how far a cut reaches.
+// What leaves a tool: the field among its properties, every other place of its
+// schema that only makes sense with the field, its line in a declaration that
+// is written as TypeScript, and the prose that speaks of it. Prose is judged
+// by its structure and by what a sentence is about; no client's text is known
+// here. See shape.go for the shapes of a tool, keyword.go for its schema,
+// script.go for TypeScript, prose.go for how a text is taken apart, about.go
+// for what a sentence is about, and run.go for how far a cut reaches.
 //
-// The package is pure: the result depends on the two arguments only. Nothing
-// is cached and nothing global is written, so all of it is safe for concurrent
-// use.
+// [Narrow] is for tools, [NarrowText] and [NarrowHint] are for the texts in
+// which clients explain the same options: system and developer messages, and
+// what a client appends to a tool's result.
+//
+// The package is pure: the result depends on the arguments only. Nothing that
+// a caller could notice is kept between calls, and all of it is safe for
+// concurrent use.
 package schema
 
 import (
-	"encoding/json"
+	"bytes"
+	"cmp"
 	"fmt"
 	"slices"
+	"sort"
 	"strings"
+	"sync"
 	"unicode/utf8"
+
+	"github.com/guardproxy/guardproxy/internal/tape"
 )
 
 // Rules says which fields of which tools can never be granted. It is fixed for
 // a session: the same rules must be used for each request of it, or the
-// rewritten bytes move. Narrow only reads it. The zero value removes nothing.
+// rewritten bytes move. The functions of this package only read it. The zero
+// value removes nothing.
 //
 // The JSON form is stable, since recordings carry it.
 type Rules struct {
 	// Tools maps a tool's name, compared byte for byte with the decoded name
-	// in the request, to the fields it loses.
+	// in the request, to the fields it loses. A function that is declared
+	// inside another tool's description, as Codex's code mode does, is a tool
+	// of its own name here.
 	Tools map[string][]Field `json:"tools,omitempty"`
+	// Drop lists tools that go as a whole. Narrow takes them out of a
+	// namespace and out of declarations inside a description; for an element
+	// of the tools array itself, see Drops.
+	Drop []string `json:"drop,omitempty"`
 }
 
 // Field is one option of a tool.
@@ -46,10 +64,46 @@ type Field struct {
 	// be nothing else in a sentence are looked for: danger-full-access, but
 	// not true.
 	Values []string `json:"values,omitempty"`
+	// DeadValues, when there are any, are all that goes: the field stays and
+	// loses these of its values. An enum that would lose its last value
+	// keeps all of them, and the report says so.
+	DeadValues []string `json:"dead_values,omitempty"`
 	// Nested removes the field from object schemas below the tool's own as
-	// well (under properties and items). Without it a nested property of the
-	// same name is somebody else's and stays.
+	// well. Without it a nested property of the same name is somebody else's
+	// and stays.
 	Nested bool `json:"nested,omitempty"`
+}
+
+// Kind says what sort of thing was cut.
+type Kind string
+
+// The kinds of a cut.
+const (
+	KindProperty    Kind = "property"    // a field among properties
+	KindRequired    Kind = "required"    // its name in required, propertyOrdering or propertyNames
+	KindDependency  Kind = "dependency"  // a dependency on it, or of it
+	KindCondition   Kind = "condition"   // if, then, else or not that turns on it
+	KindAlternative Kind = "alternative" // a member of allOf, anyOf or oneOf
+	KindDefinition  Kind = "definition"  // a definition that nothing refers to any more
+	KindExample     Kind = "example"     // a member or element of a default or an example
+	KindValue       Kind = "value"       // a dead value of a field that stays
+	KindTool        Kind = "tool"        // a tool or function as a whole
+	KindDeclaration Kind = "declaration" // a line of TypeScript, with its comments
+	KindProse       Kind = "prose"       // text
+)
+
+// Cut is one piece that was removed.
+type Cut struct {
+	// At is the JSON pointer (RFC 6901) of the removed member or element, or
+	// of the string that lost text.
+	At   string `json:"at"`
+	Kind Kind   `json:"kind"`
+	// Bytes is how much was deleted of the raw text, commas and white space
+	// that went along included. Members that stood together are cut as one;
+	// the first of them carries the size.
+	Bytes int `json:"bytes"`
+	// Text is the removed text, decoded, of prose and declarations.
+	Text string `json:"text,omitempty"`
 }
 
 // Report says what Narrow did to one tool. Its slices are new and belong to
@@ -58,8 +112,8 @@ type Report struct {
 	// Tool is the tool's decoded name, "" when there is none to read.
 	Tool string
 	// Removed are the JSON pointers (RFC 6901) of the removed members and
-	// elements, as they were in the input; of each schema first its
-	// properties, then its required.
+	// elements in the order of the input. A pointer into a list is as it was
+	// in the input.
 	Removed []string
 	// Prose is the removed text, decoded, one entry a cut.
 	Prose []string
@@ -67,6 +121,11 @@ type Report struct {
 	// one, and stayed; and why a tool was left alone if that is remarkable.
 	// For people: the wording may change.
 	Suspicious []string
+	// Cuts are all removals, with their kind and size.
+	Cuts []Cut
+	// Dropped says that the rules drop this tool as a whole. Narrow then
+	// returns it as it was: the element and its comma are the caller's.
+	Dropped bool
 }
 
 // suspect adds a line to Suspicious, once.
@@ -87,18 +146,31 @@ const (
 	maxPasses = 8
 )
 
+// tapes keeps the memory of indexes: a session's tools are narrowed one after
+// the other, and most of them only to find that no rule names them.
+var tapes = sync.Pool{New: func() any { return new(tape.Tape) }}
+
+func release(t *tape.Tape) {
+	if t.Len() < 1<<16 {
+		tapes.Put(t)
+	}
+}
+
 // Narrow removes from one element of a request's tools array the fields that r
-// lists for the tool of that name: from the properties and the required list
-// of its schema, and from the prose of the tool's description and of the
-// descriptions of the properties that stay.
+// lists for the tool of that name.
 //
-// Three shapes are understood: Anthropic Messages ({name, description,
+// The shapes that are understood: Anthropic Messages ({name, description,
 // input_schema}), OpenAI Chat ({type:"function", function:{name, description,
-// parameters}}) and OpenAI Responses ({type:"function", name, description,
-// parameters}), each as in the provider's API reference for tools. Everything
-// else is left alone: a tool that no rule names, a tool that the provider runs
-// itself, an unknown type, a duplicate key anywhere in the tool, bytes that are
-// not JSON or not UTF-8.
+// parameters}}, {type:"custom", custom:{…}}), OpenAI Responses
+// ({type:"function", name, description, parameters}, {type:"custom", name,
+// description}, {type:"namespace", tools:[…]} at any depth) and Gemini
+// ({functionDeclarations:[…]}), each as in the provider's API reference for
+// tools. A tool in a namespace goes by its own name. Everything else is left
+// alone: a tool that no rule names, a tool that the provider runs itself, an
+// unknown type, bytes that are not JSON or not UTF-8, nesting over 1000 deep.
+//
+// A key that an object repeats is looked at wherever it stands, since parsers
+// disagree about which one counts: so is a tool that mixes two shapes.
 //
 // The result is a subsequence of the input's bytes. When nothing is removed it
 // is the very slice that came in; otherwise it is a new slice that belongs to
@@ -109,232 +181,201 @@ const (
 // string; the member stays, because taking it away could break a client's or a
 // provider's schema of a tool.
 func Narrow(tool []byte, r Rules) ([]byte, Report) {
-	// encoding/json, not gjson, decides what is JSON: it bounds the depth, so
-	// the recursion below is bounded too.
-	if !json.Valid(tool) {
-		return tool, Report{Suspicious: []string{"the tool is not valid JSON; left as it is"}}
-	}
 	var rep Report
+	if len(r.Tools) == 0 && len(r.Drop) == 0 {
+		return tool, rep
+	}
+	t := tapes.Get().(*tape.Tape)
+	defer release(t)
 	out := tool
-	for range maxPasses {
-		next := pass(out, r, &rep)
+	// Cutting a sentence makes neighbours of two others, so a second pass
+	// could in principle see a run that the first did not. Passes are
+	// therefore repeated until one removes nothing: that is what makes Narrow
+	// idempotent by construction rather than by hope. A text that is still
+	// moving after maxPasses is hostile; then only the schema is narrowed.
+	for n := range 2 * maxPasses {
+		if n == maxPasses {
+			out, rep = tool, Report{}
+			rep.suspect("the prose changed its meaning with each of %d cuts; it is left as it is", maxPasses)
+		}
+		if err := t.ParseRepeats(out); err != nil {
+			return tool, Report{Suspicious: []string{fmt.Sprintf("the tool was not read (%v); left as it is", err)}}
+		}
+		p := narrower{Tape: t, src: out, rules: &r, rep: &rep, mute: n >= maxPasses}
+		next := p.pass()
 		if next == nil {
 			return out, rep
 		}
 		out = next
 	}
-	return tool, Report{Tool: rep.Tool, Suspicious: []string{
-		fmt.Sprintf("the prose of tool %q changed its meaning with each of %d cuts; left as it is", rep.Tool, maxPasses),
-	}}
+	return tool, Report{Tool: rep.Tool, Suspicious: []string{"the tool kept changing; left as it is"}}
 }
 
-// pass narrows src once. It returns nil when there is nothing to remove. src is
-// valid JSON.
-//
-// Cutting a sentence makes neighbours of two others, so a second pass could in
-// principle see a run that the first did not. Narrow therefore repeats passes
-// until one removes nothing: that is what makes it idempotent by construction
-// rather than by hope.
-func pass(src []byte, r Rules, rep *Report) []byte {
-	root := parse(src)
-	d := locate(&root)
-	rep.Tool = d.name
-	fields := r.Tools[d.name]
-	if d.problem != "" || len(fields) == 0 {
-		reportStranger(&root, d, r, rep)
-		return nil
+// Drops reports whether the rules remove this element of a tools array as a
+// whole: a tool whose name is in Drop, or a namespace of which nothing would
+// be left. The caller cuts it together with one comma. Tools of a type that
+// Narrow leaves alone, and bytes that are not JSON, are never dropped.
+func (r Rules) Drops(tool []byte) bool {
+	if len(r.Drop) == 0 {
+		return false
 	}
-	if !utf8.Valid(src) {
-		rep.suspect("the tool is not valid UTF-8; left as it is")
-		return nil
+	t := tapes.Get().(*tape.Tape)
+	defer release(t)
+	if t.ParseRepeats(tool) != nil {
+		return false
 	}
-	if at, ok := duplicate(&root, &path{}); ok {
-		rep.suspect("%s: duplicate key; the tool is left as it is", at)
-		return nil
-	}
-
-	n := narrower{fields: fields, rep: rep}
-	if d.schema != nil {
-		n.visit(place{d.schema, d.schemaAt}, true)
-	}
-	subj := n.subject()
-	texts := n.descriptions
-	if d.description != nil {
-		texts = append([]place{{d.description, d.at.key("description")}}, texts...)
-	}
-	prose := map[*node]bool{}
-	for _, t := range texts {
-		prose[t.node] = true
-		n.prose(src, t, subj)
-	}
-	if len(n.cuts) == 0 {
-		reportRemains(&root, subj, prose, rep)
-		return nil
-	}
-	return cut(src, n.cuts)
+	n := narrower{Tape: t, src: tool, rules: &r, rep: &Report{}}
+	return n.drops(0)
 }
 
-// narrower collects the cuts of one pass.
+// narrower is one pass over one tool or text.
 type narrower struct {
-	fields       []Field
-	rep          *Report
-	cuts         []span
-	stay         []string // names of the properties that stay, at any depth
-	enums        []string // values that a removed property listed
-	descriptions []place  // descriptions of schemas that stay
+	*tape.Tape
+	src   []byte
+	rules *Rules
+	rep   *Report
+	mute  bool // leave prose alone
+
+	removals []removal
+	textual  []textCut
+	scopes   []*scope
 }
 
-// place is a node and where it stands.
-type place struct {
-	node *node
+// removal is a child of an object or array that goes: a key's node, or an
+// element's.
+type removal struct {
+	parent place
+	child  int
+	at     *path
+	kind   Kind
+}
+
+// textCut is a piece of a string that goes.
+type textCut struct {
+	span // raw
 	at   *path
+	text string
+	kind Kind
 }
 
-// visit cuts the fields from one object schema and goes down into those that
-// stay. Only here do the words properties, required and description have their
-// JSON Schema meaning; a property of one of these names is a property.
-//
-// Of the keywords that hold schemas, properties and items are followed. The
-// others (dependentRequired, allOf, $defs and the like) are left alone, and
-// what they still say of a removed field is reported.
-func (n *narrower) visit(p place, top bool) {
-	s, at := p.node, p.at
-	if s.kind != '{' {
-		return
+// pass narrows the tool once. It returns nil when there is nothing to remove.
+func (n *narrower) pass() []byte {
+	if n.drops(0) {
+		n.rep.Tool, n.rep.Dropped = n.toolName(0), true
+		return nil
 	}
-	if d := s.member("description"); d != nil && d.kind == '"' {
-		n.descriptions = append(n.descriptions, place{d, at.key("description")})
+	n.tool(place{node: 0})
+	n.order()
+	for _, s := range n.scopes {
+		n.prose(s)
 	}
-	gone := func(name string) bool {
-		return slices.ContainsFunc(n.fields, func(f Field) bool { return f.Name == name && (top || f.Nested) })
+	cuts := n.settle()
+	if len(cuts) == 0 {
+		n.remains()
+		return nil
 	}
-	if props := s.member("properties"); props != nil && props.kind == '{' {
-		at := at.key("properties")
-		n.remove(place{props, at}, func(p *node) bool { return gone(p.key) })
-		for i := range props.kids {
-			p := &props.kids[i]
-			if gone(p.key) {
-				if e := p.member("enum"); e != nil {
-					for j := range e.kids {
-						if e.kids[j].kind == '"' {
-							n.enums = append(n.enums, e.kids[j].text)
-						}
-					}
-				}
+	return cut(n.src, cuts)
+}
+
+// remove takes a child out. at is the child's own path.
+func (n *narrower) remove(parent place, child int, at *path, kind Kind) {
+	n.removals = append(n.removals, removal{parent, child, at, kind})
+}
+
+// end is the node after a child's subtree; the child may be a key.
+func (n *narrower) endOf(x removal) int {
+	if n.Kind(x.parent.node) == tape.Object {
+		return n.After(x.child + 1)
+	}
+	return n.After(x.child)
+}
+
+// within reports whether a node goes with one of the removals, which are in
+// order.
+func (n *narrower) within(node int) bool {
+	i := sort.Search(len(n.removals), func(i int) bool { return n.removals[i].child > node })
+	return i > 0 && node < n.endOf(n.removals[i-1])
+}
+
+// order sorts the removals by their place and leaves out what goes with a
+// larger one.
+func (n *narrower) order() {
+	slices.SortStableFunc(n.removals, func(a, b removal) int { return cmp.Compare(a.child, b.child) })
+	kept := n.removals[:0]
+	end := 0
+	for _, x := range n.removals {
+		if x.child >= end {
+			kept = append(kept, x)
+			end = n.endOf(x)
+		}
+	}
+	n.removals = kept
+}
+
+// settle turns what should go into raw spans, and reports it.
+func (n *narrower) settle() []span {
+	n.order()
+	var cuts []span
+	sizes := map[int]int{} // removal → bytes of the cut that begins with it
+	byParent := map[int][]int{}
+	var parents []int
+	for i, x := range n.removals {
+		p := x.parent.node
+		if byParent[p] == nil {
+			parents = append(parents, p)
+		}
+		byParent[p] = append(byParent[p], i)
+	}
+	for _, p := range parents {
+		gone := byParent[p]
+		for _, c := range n.children(p, gone) {
+			sizes[gone[c.first]] = c.end - c.start
+			cuts = append(cuts, c.span)
+		}
+	}
+	for i, x := range n.removals {
+		at := x.at.String()
+		n.rep.Removed = append(n.rep.Removed, at)
+		n.rep.Cuts = append(n.rep.Cuts, Cut{At: at, Kind: x.kind, Bytes: sizes[i]})
+	}
+	for _, c := range n.textual {
+		cuts = append(cuts, c.span)
+		text := strings.TrimSpace(c.text)
+		n.rep.Cuts = append(n.rep.Cuts, Cut{At: c.at.String(), Kind: c.kind, Bytes: c.end - c.start, Text: text})
+		if text != "" {
+			n.rep.Prose = append(n.rep.Prose, text)
+		}
+	}
+	return cuts
+}
+
+// remains notes removed fields that a narrowed tool still names somewhere, and
+// the names that a tool without rules carries although other tools lose them.
+func (n *narrower) remains() {
+	read := map[int]bool{} // judged sentence by sentence
+	for _, s := range n.scopes {
+		for _, d := range s.texts {
+			read[d.node] = true
+		}
+		sub := s.subject
+		if sub == nil {
+			continue
+		}
+		for i := s.first; i < s.last; i++ {
+			if n.Kind(i) != tape.String || read[i] {
 				continue
 			}
-			n.stay = append(n.stay, p.key)
-			n.visit(place{p, at.key(p.key)}, false)
-		}
-	}
-	if req := s.member("required"); req != nil && req.kind == '[' {
-		n.remove(place{req, at.key("required")}, func(e *node) bool { return e.kind == '"' && gone(e.text) })
-	}
-	if items := s.member("items"); items != nil {
-		n.visit(place{items, at.key("items")}, false)
-	}
-}
-
-// remove cuts the children of an object or array that drop selects, each with
-// the one comma and the white space that belong to it.
-func (n *narrower) remove(parent place, drop func(*node) bool) {
-	keep := make([]bool, len(parent.node.kids))
-	for i := range keep {
-		keep[i] = !drop(&parent.node.kids[i])
-		if !keep[i] {
-			n.rep.Removed = append(n.rep.Removed, parent.at.in(parent.node, i).String())
-		}
-	}
-	if slices.Contains(keep, false) {
-		n.cuts = append(n.cuts, cutChildren(parent.node, keep)...)
-	}
-}
-
-// subject is what the prose of this tool must not speak of.
-func (n *narrower) subject() *subject {
-	s := &subject{stay: n.stay, enums: n.enums}
-	for _, f := range n.fields {
-		switch {
-		case f.Name == "":
-		case slices.Contains(n.stay, f.Name):
-			// What the prose says of it may be about the one that stays.
-			n.rep.suspect("a property %q stays below the tool's own schema, and so does the prose that names it", f.Name)
-		default:
-			s.names = append(s.names, f.Name)
-		}
-		for _, v := range f.Values {
-			if isIdentifier(v) {
-				s.values = append(s.values, v)
-			}
-		}
-	}
-	return s
-}
-
-// prose cuts what a description says about the subject.
-func (n *narrower) prose(src []byte, d place, s *subject) {
-	t := decode(src, d.node)
-	e := edit(t.s, s)
-	for _, c := range e.cuts {
-		n.cuts = append(n.cuts, span{t.raw(c.start), t.raw(c.end)})
-		if gone := strings.TrimSpace(t.s[c.start:c.end]); gone != "" {
-			n.rep.Prose = append(n.rep.Prose, gone)
-		}
-	}
-	for _, k := range e.kept {
-		n.rep.suspect("%s: %s: %s", d.at, k.why, excerpt(k.text))
-	}
-}
-
-// reportStranger notes where a tool that is left alone carries a field name
-// that the rules know from other tools. Plain words (justification) say
-// nothing in a strange tool; identifiers do.
-func reportStranger(root *node, d declaration, r Rules, rep *Report) {
-	var names []string
-	for _, fields := range r.Tools {
-		for _, f := range fields {
-			if isIdentifier(f.Name) {
-				names = append(names, f.Name)
-			}
-		}
-	}
-	slices.Sort(names) // map order must not show in the report
-	names = slices.Compact(names)
-	why := "the rules do not name this tool"
-	if d.problem != "" {
-		why = d.problem
-		if !d.hosted && (d.name == "" || len(r.Tools[d.name]) > 0) {
-			rep.suspect("%s; left as it is", why)
-		}
-	}
-	if len(names) == 0 {
-		return
-	}
-	s := &subject{names: names}
-	root.walk(&path{}, func(n *node, at *path) {
-		for _, text := range [...]string{n.key, n.text} {
-			if name := s.firstName(text); name != "" {
-				rep.suspect("%s: names %q, but %s", at, name, why)
-			}
-		}
-	})
-}
-
-// reportRemains notes removed fields that other parts of a narrowed tool still
-// name: keywords that are not followed, examples, defaults, titles.
-func reportRemains(root *node, s *subject, prose map[*node]bool, rep *Report) {
-	root.walk(&path{}, func(n *node, at *path) {
-		if prose[n] {
-			return // judged sentence by sentence
-		}
-		for _, text := range [...]string{n.key, n.text} {
-			for _, name := range s.names {
-				if text == name || isIdentifier(name) && len(find(text, name)) > 0 {
-					rep.suspect("%s: still names %q", at, name)
+			raw := n.Raw(i)
+			for _, name := range sub.names {
+				if !bytes.Contains(raw, []byte(name)) && bytes.IndexByte(raw, '\\') < 0 {
+					continue
+				}
+				if text := n.Str(i); text == name || isIdentifier(name) && len(find(text, name)) > 0 {
+					n.rep.suspect("%s: still names %q", pathTo(n.Tape, i), name)
 				}
 			}
 		}
-	})
+	}
 }
 
 // excerpt quotes a text for a report, shortened.

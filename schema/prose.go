@@ -45,6 +45,8 @@ type block struct {
 	lead   int  // the block that introduces it, or -1
 	led    int  // how many blocks it introduces
 	gap    bool // a blank line stands before it
+	row    bool // a table's row
+	script bool // TypeScript that was read member by member
 	units  span // its units, as indices
 }
 
@@ -58,13 +60,13 @@ type unit struct {
 }
 
 var (
-	markerRE  = regexp.MustCompile(`^[ \t]*(?:[-*+•‣·–◦]|\d{1,3}[.)])[ \t]+`)
+	markerRE  = regexp.MustCompile(`^[ \t]*(?:(?:[-*+•‣·–◦●○▪]|\d{1,3}[.)])[ \t]+|(?:\d{1,3}|[一二三四五六七八九十]{1,3})[、．][ \t]*|[（(](?:\d{1,3}|[一二三四五六七八九十]{1,3})[）)][ \t]*)`)
 	headingRE = regexp.MustCompile(`^[ \t]*(#{1,6})[ \t]+\S`)
-	boldRE    = regexp.MustCompile(`^[ \t]*\*\*[^*]+\*\*:?$`)
-	tagRE     = regexp.MustCompile(`^[ \t]*</?[A-Za-z][\w-]*>$`)
+	boldRE    = regexp.MustCompile(`^[ \t]*\*\*[^*]+\*\*[:：]?$`)
+	tagRE     = regexp.MustCompile(`^[ \t]*<(/?)([A-Za-z][\w -]*)>$`)
 	fenceRE   = regexp.MustCompile("^[ \t]*(```+|~~~+)")
 	// entryRE is an argument's own line in a list without markers.
-	entryRE = regexp.MustCompile("^[ \t]*[`*\"]*[A-Za-z_][\\w.-]*[`*\"]*[ \t]*(?:\\([^()]*\\)[ \t]*)?(?::|[-–—])[ \t]+\\S")
+	entryRE = regexp.MustCompile("^[ \t]*[`*\"]*[A-Za-z_][\\w.-]*[`*\"]*[ \t]*(?:\\([^()]*\\)[ \t]*)?(?:(?::|[-–—])[ \t]+|：[ \t]*)\\S")
 )
 
 // boldLevel ranks a line in bold below every heading with a number sign.
@@ -72,7 +74,9 @@ const boldLevel = 7
 
 // blocks takes a text apart. The units of each block are in order and so are
 // the blocks, so the units of the whole text are in order too.
-func blocks(s string) ([]block, []unit) {
+// opaque are pieces, in order and from line start to line end, that are code
+// although no fence says so.
+func blocks(s string, opaque []span) ([]block, []unit) {
 	var bs []block
 	open := -1 // the block that a plain line may continue
 	blank := false
@@ -86,7 +90,14 @@ func blocks(s string) ([]block, []unit) {
 		}
 		b := block{start: at, body: at, end: stop, indent: indentOf(line), lead: -1, gap: blank}
 		keepOpen := true
-		switch m := fenceRE.FindStringSubmatch(line); {
+		for len(opaque) > 0 && opaque[0].end <= at {
+			opaque = opaque[1:]
+		}
+		switch m := fence(line); {
+		case len(opaque) > 0 && opaque[0].start == at:
+			b.kind, keepOpen = verbatim, false
+			stop, next = lineEnd(s, max(at, opaque[0].end-1))
+			b.end = stop
 		case m != nil:
 			b.kind, keepOpen = verbatim, false
 			for next < len(s) {
@@ -114,7 +125,7 @@ func blocks(s string) ([]block, []unit) {
 		case entryRE.MatchString(line):
 			b.kind = item
 		case strings.HasPrefix(strings.TrimLeft(line, " \t"), "|"):
-			b.kind = item // a table's row
+			b.kind, b.row = item, true
 		}
 		bs = append(bs, b)
 		blank, open = false, -1
@@ -135,6 +146,14 @@ func blocks(s string) ([]block, []unit) {
 	return bs, us
 }
 
+// fence is fenceRE for a line that may not be one at all.
+func fence(line string) []string {
+	if l := strings.TrimLeft(line, " \t"); strings.HasPrefix(l, "```") || strings.HasPrefix(l, "~~~") {
+		return fenceRE.FindStringSubmatch(line)
+	}
+	return nil
+}
+
 // continues reports whether a plain line belongs to the block before it.
 func continues(s string, b *block, line string) bool {
 	if strings.HasPrefix(strings.TrimLeft(line, " \t"), "|") {
@@ -144,7 +163,8 @@ func continues(s string, b *block, line string) bool {
 	if entryRE.MatchString(line) {
 		// In a list of arguments, a new one; in a wrapped text, most often a
 		// word that happens to have a colon after it.
-		ended := strings.ContainsRune(".:!?)", rune(s[b.end-1]))
+		last, _ := utf8.DecodeLastRuneInString(s[:b.end])
+		ended := strings.ContainsRune(".:!?)。：！？；）", last)
 		return b.kind == paragraph && !ended || b.kind == item && indentOf(line) > b.indent+1 && unicode.IsLower(r) && !ended && b.body > b.start
 	}
 	return b.kind == paragraph || indentOf(line) > b.indent || unicode.IsLower(r)
@@ -178,7 +198,7 @@ func lead(s string, bs []block) {
 		switch {
 		case len(parents) > 0:
 			b.lead = parents[len(parents)-1]
-		case i > 0 && bs[i-1].kind == paragraph && s[bs[i-1].end-1] == ':':
+		case i > 0 && bs[i-1].kind == paragraph && hasColon(s[:bs[i-1].end]):
 			b.lead = i - 1
 			intro = i - 1
 		case b.kind == item && intro >= 0:
@@ -195,9 +215,12 @@ func lead(s string, bs []block) {
 	}
 }
 
+// hasColon reports whether a text ends with a colon, narrow or wide.
+func hasColon(s string) bool { return strings.HasSuffix(s, ":") || strings.HasSuffix(s, "：") }
+
 // sentences splits a block's text.
 func sentences(s string, b *block) []span {
-	if b.kind == heading || b.kind == verbatim {
+	if b.kind == heading || b.kind == verbatim || b.row {
 		return []span{{b.body, b.end}}
 	}
 	text := s[b.body:b.end]
@@ -245,7 +268,7 @@ func sentences(s string, b *block) []span {
 				end(i, next)
 				i = next
 			}
-		case r == '。' || r == '！' || r == '？':
+		case r == '。' || r == '！' || r == '？' || r == '；':
 			i += size
 			i += closers(text[i:])
 			next := i + spaces(text[i:])
@@ -271,7 +294,7 @@ func sentences(s string, b *block) []span {
 // after a colon or full stop, or where the next word would still have fitted
 // on the line.
 func newSentence(text string, line, stop, next, width int) bool {
-	if strings.IndexByte(".:!?;", text[stop-1]) >= 0 {
+	if end, _ := utf8.DecodeLastRuneInString(text[:stop]); strings.ContainsRune(".:!?;。：！？；", end) {
 		return true
 	}
 	word := text[next:]
@@ -321,7 +344,7 @@ func boundary(text string, p, i int) (next int, ok bool) {
 func spaces(s string) int { return len(s) - len(strings.TrimLeft(s, " \t\r\n")) }
 
 // closers is the length of what may close a sentence after its full stop.
-func closers(s string) int { return len(s) - len(strings.TrimLeft(s, ")]\"'”’*_`")) }
+func closers(s string) int { return len(s) - len(strings.TrimLeft(s, ")]\"'”’*_`）】」』")) }
 
 // zoneLimit is the longest bracket or quotation that is kept in one piece. A
 // longer one is more likely two unrelated signs.
@@ -330,7 +353,7 @@ const zoneLimit = 400
 // zones finds what no sentence ends in: code between backticks, and brackets
 // and quotations of moderate length. They are in order and do not overlap.
 func zones(text string) []span {
-	if !strings.ContainsAny(text, "`(\"") {
+	if !strings.ContainsAny(text, "`(\"（") {
 		return nil
 	}
 	code := codeSpans(text)
@@ -353,6 +376,15 @@ func zones(text string) []span {
 			continue
 		}
 		switch text[i] {
+		case 0xEF: // （ and ） are EF BC 88 and EF BC 89
+			if strings.HasPrefix(text[i:], "（") {
+				brackets = append(brackets, i)
+			} else if n := len(brackets); n > 0 && strings.HasPrefix(text[i:], "）") {
+				if i-brackets[n-1] < zoneLimit {
+					add(span{brackets[n-1], i + len("）")})
+				}
+				brackets = brackets[:n-1]
+			}
 		case '(':
 			brackets = append(brackets, i)
 		case ')':

@@ -75,6 +75,39 @@ func TestProse(t *testing.T) {
 		{name: "a title in bold", in: "Runs.\n\n**`sandbox_permissions`**\nThink first.\n\nOutput is cut.", want: "Runs.\n\nOutput is cut."},
 		{name: "a heading keeps the rest of its section", in: "## Running\nSet `sandbox_permissions`.\n\nOutput is cut.", want: "## Running\n\nOutput is cut."},
 
+		// Code, tables, tags.
+		{name: "fenced code that shows nothing else, and what introduces it", in: "Runs.\n\nExample:\n```json\n{\"command\": \"make\", \"sandbox_permissions\": \"danger-full-access\"}\n```\n\nPrints.", want: "Runs.\n\nPrints."},
+		{name: "a row", in: "| name | what |\n|---|---|\n| cwd | where |\n| sandbox_permissions | wider. Rarely. |\n| tty | terminal |", want: "| name | what |\n|---|---|\n| cwd | where |\n| tty | terminal |"},
+		{name: "the last row, and the table with it", in: "Runs.\n\n| name | what |\n|---|---|\n| `sandbox_permissions` | wider |\n| `justification` | why |\n\nPrints.", want: "Runs.\n\nPrints."},
+		{name: "a row about what stays", in: "| name | what |\n|---|---|\n| `timeout` | not with sandbox_permissions |", want: "| name | what |\n|---|---|\n| `timeout` | not with sandbox_permissions |",
+			kept: []string{"| `timeout` | not with sandbox_permissions |"}},
+		{name: "tags around nothing", in: "Runs.\n\n<rights note>\nSet `sandbox_permissions`.\n</rights note>\n\nPrints.", want: "Runs.\n\nPrints."},
+		{name: "tags around something", in: "<rights>\nSet `sandbox_permissions`.\nPrints.\n</rights>", want: "<rights>\nPrints.\n</rights>"},
+		{name: "a section about more rights", in: "Runs.\n\n## Escalated commands\nThink of the user first. Pass `sandbox_permissions`.\n- Be sparing.\n\n## Output\nIs cut.", want: "Runs.\n\n## Output\nIs cut."},
+		{name: "a section about more rights that never names a field", in: "## Escalated privileges\nAsk the owner.\n\n## Output\nSet `sandbox_permissions`. Is cut.", want: "## Escalated privileges\nAsk the owner.\n\n## Output\nIs cut."},
+
+		// What leads in.
+		{name: "a case that only the removed text answers", in: "Runs a command. The sandbox may deny a command that reaches out of the workspace. In that case call again with sandbox_permissions set to danger-full-access. Prints.",
+			want: "Runs a command. Prints."},
+		{name: "a fact that the removed text takes as its case", in: "Runs in a fresh shell. If so, set `sandbox_permissions`. Prints.", want: "Runs in a fresh shell. Prints.",
+			kept: []string{"Runs in a fresh shell."}},
+		{name: "a denial that stands for itself", in: "A denied write is reported as a line of its own. Set `sandbox_permissions` to widen.", want: "A denied write is reported as a line of its own."},
+
+		// Chinese.
+		{name: "zh: one unbroken run", in: "执行命令。如果命令被沙箱拒绝，可以申请更高权限后重试。请将 `sandbox_permissions` 设为 danger-full-access，并在 `justification` 中说明原因。此时会询问用户。如果用户拒绝，请停止。输出过长时会被截断。",
+			want: "执行命令。输出过长时会被截断。"},
+		{name: "zh: a case that only the removed text answers", in: "执行命令。沙箱可能会拒绝访问工作区之外的命令。这种情况下使用sandbox_permissions重新调用。输出会被截断。", want: "执行命令。输出会被截断。"},
+		{name: "zh: a word of English in a Chinese sentence", in: "执行命令。申请时必须填写 justification 字段。支持管道。", want: "执行命令。支持管道。"},
+		{name: "zh: wide punctuation", in: "支持管道；设置 sandbox_permissions 可以扩大权限！输出（含错误。不含颜色）会被截断？", want: "支持管道；输出（含错误。不含颜色）会被截断？"},
+		{name: "zh: items", in: "说明：\n- 使用绝对路径。\n- 需要时传入 `sandbox_permissions`。\n- 不要使用 cd。", want: "说明：\n- 使用绝对路径。\n- 不要使用 cd。"},
+		{name: "zh: numbered", in: "步骤：\n1、检查路径。\n2、被拒绝时设置 sandbox_permissions。\n3、读取输出。", want: "步骤：\n1、检查路径。\n3、读取输出。"},
+		{name: "zh: the only item, and the lead-in with it", in: "执行命令。\n\n被拒绝时：\n- 设置 `sandbox_permissions`。\n\n输出会被截断。", want: "执行命令。\n\n输出会被截断。"},
+		{name: "zh: a section", in: "执行命令。\n\n## 提升权限\n先想一想。设置 `sandbox_permissions`。\n\n## 输出\n会被截断。", want: "执行命令。\n\n## 输出\n会被截断。"},
+		{name: "zh: arguments line by line", in: "参数：\ncommand：要执行的命令\nsandbox_permissions：更宽的模式\ntimeout：毫秒", want: "参数：\ncommand：要执行的命令\ntimeout：毫秒"},
+		{name: "zh: a sentence about a property that stays", in: "长时间构建时与 `sandbox_permissions` 一起使用 `timeout`。输出会被截断。", want: "长时间构建时与 `sandbox_permissions` 一起使用 `timeout`。输出会被截断。",
+			kept: []string{"长时间构建时与 `sandbox_permissions` 一起使用 `timeout`。"}},
+		{name: "zh: nothing about the fields", in: "沙箱会阻止网络访问。推送之前请征求用户同意。", want: "沙箱会阻止网络访问。推送之前请征求用户同意。"},
+
 		// What stays.
 		{name: "nothing about the fields", in: "Files get permission 0644. The sandbox blocks the network. Ask the user for approval before a push.",
 			want: "Files get permission 0644. The sandbox blocks the network. Ask the user for approval before a push."},
@@ -93,8 +126,9 @@ func TestProse(t *testing.T) {
 		{name: "another paragraph that refers back to nothing of ours", in: "Set `sandbox_permissions` to widen.\n\nIt prints the output.", want: "It prints the output."},
 		{name: "code of its own after the run", in: "Set `sandbox_permissions` to widen. It prints `done` at the end.", want: "It prints `done` at the end.",
 			kept: []string{"It prints `done` at the end."}},
-		{name: "fenced code", in: "Example:\n```\n{\"sandbox_permissions\": \"danger-full-access\"}\n```\nSet `sandbox_permissions` so.", want: "Example:\n```\n{\"sandbox_permissions\": \"danger-full-access\"}\n```",
-			kept: []string{"```\n{\"sandbox_permissions\": \"danger-full-access\"}\n```"}},
+		{name: "fenced code that documents something else too", in: "Example:\n```\n{\"sandbox_permissions\": \"danger-full-access\", \"run_in_background\": true}\n```\nSet `sandbox_permissions` so.", want: "Example:\n```\n{\"sandbox_permissions\": \"danger-full-access\", \"run_in_background\": true}\n```",
+			kept: []string{"```\n{\"sandbox_permissions\": \"danger-full-access\", \"run_in_background\": true}\n```"}},
+		{name: "fenced code of something else", in: "Set `sandbox_permissions` so.\n\nExample:\n```\nls\n```", want: "Example:\n```\nls\n```"},
 		{name: "abbreviations end nothing", in: "Runs e.g. Make. Set `sandbox_permissions` (i.e. The mode) to widen. Prints.", want: "Runs e.g. Make. Prints."},
 		{name: "brackets stay whole", in: "Runs (fast. Very fast) commands. Set `sandbox_permissions` to widen. Prints (short. Long).", want: "Runs (fast. Very fast) commands. Prints (short. Long)."},
 	}

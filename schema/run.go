@@ -13,8 +13,25 @@ import "strings"
 
 // edits is what should leave a text.
 type edits struct {
-	cuts []span // in order, at rune boundaries of the decoded text
-	kept []remark
+	cuts         []span // at rune boundaries of the decoded text
+	declarations []span // cuts within TypeScript
+	kept         []remark
+}
+
+// layout is what is known of a text before its prose is read.
+type layout struct {
+	subject *subject
+	own     []owned // functions that are declared in it; in order
+	opaque  []span  // code without a fence
+	scripts []span  // code that is cut line by line, elsewhere
+	whole   []span  // of those, what goes as a whole
+}
+
+// owned is a function's declaration: the heading section around it is judged
+// by what that function loses.
+type owned struct {
+	at int
+	*subject
 }
 
 // remark is a sentence that stayed although something spoke against it.
@@ -25,13 +42,28 @@ func edit(text string, s *subject) edits {
 	if !s.relevant(text) {
 		return edits{}
 	}
-	r := run{text: text, subject: s}
-	r.blocks, r.units = blocks(text)
+	return editLayout(text, layout{subject: s})
+}
+
+// editLayout is edit for a text that may hold declarations.
+func editLayout(text string, l layout) edits {
+	relevant := l.subject.relevant(text) || len(l.whole) > 0
+	for _, o := range l.own {
+		relevant = relevant || o.relevant(text)
+	}
+	if !relevant {
+		return edits{}
+	}
+	r := run{text: text, subject: l.subject}
+	r.blocks, r.units = blocks(text, l.opaque)
+	r.assign(l)
 	for i := range r.units {
 		u := &r.units[i]
-		u.naming = s.naming(text[u.start:u.end])
+		if b := &r.blocks[u.block]; !b.script {
+			u.naming = r.about(i).naming(text[u.start:u.end])
+		}
 	}
-	if r.seed() {
+	if r.seed() || r.any {
 		r.forwards()
 		r.backwards()
 		r.dangling()
@@ -42,8 +74,64 @@ func edit(text string, s *subject) edits {
 type run struct {
 	text    string
 	subject *subject
+	other   []*subject // by block, nil where it is subject
 	blocks  []block
 	units   []unit
+	any     bool // something is gone from the start
+}
+
+// about is the subject that unit i is judged by.
+func (r *run) about(i int) *subject {
+	if r.other != nil {
+		if s := r.other[r.units[i].block]; s != nil {
+			return s
+		}
+	}
+	return r.subject
+}
+
+// assign marks the blocks that are scripts, and gives each heading section in
+// which functions are declared the subject of these functions.
+func (r *run) assign(l layout) {
+	scripts, whole := l.scripts, l.whole
+	for b := range r.blocks {
+		blk := &r.blocks[b]
+		for len(scripts) > 0 && scripts[0].end <= blk.start {
+			scripts = scripts[1:]
+		}
+		if len(scripts) > 0 && blk.kind == verbatim && scripts[0].start <= blk.start {
+			blk.script = true
+		}
+		for len(whole) > 0 && whole[0].end <= blk.start {
+			whole = whole[1:]
+		}
+		if blk.script && len(whole) > 0 && whole[0].start <= blk.start {
+			r.units[blk.units.start].gone, r.any = true, true
+		}
+	}
+	if len(l.own) == 0 {
+		return
+	}
+	r.other = make([]*subject, len(r.blocks))
+	own := l.own
+	for b := 0; b < len(r.blocks); {
+		end := b + 1
+		for end < len(r.blocks) && r.blocks[end].kind != heading {
+			end++
+		}
+		stop := len(r.text)
+		if end < len(r.blocks) {
+			stop = r.blocks[end].start
+		}
+		var s *subject
+		for len(own) > 0 && own[0].at < stop {
+			s = s.with(own[0].subject)
+			own = own[1:]
+		}
+		for ; b < end; b++ {
+			r.other[b] = s
+		}
+	}
 }
 
 func (r *run) sentence(i int) string { return r.text[r.units[i].start:r.units[i].end] }
@@ -52,7 +140,7 @@ func (r *run) sentence(i int) string { return r.text[r.units[i].start:r.units[i]
 func (r *run) tenor(i int) *tenor {
 	u := &r.units[i]
 	if u.tenor == nil {
-		u.tenor = r.subject.tenor(r.sentence(i))
+		u.tenor = r.about(i).tenor(r.sentence(i))
 	}
 	return u.tenor
 }
@@ -76,6 +164,11 @@ func (r *run) seed() bool {
 			if u.naming.core && r.tenor(i).stays == "" {
 				section, under = b.level, u.block
 			}
+			if section < 0 && r.rising(i) {
+				section, under = b.level, u.block
+				u.gone, any = true, true
+				continue
+			}
 		case section == boldLevel && b.kind == paragraph && b.gap && u.block > under+1:
 			// A line in bold is a title for what stands directly under it.
 			section = -1
@@ -83,19 +176,54 @@ func (r *run) seed() bool {
 		switch {
 		case (u.naming.core || section >= 0) && r.tenor(i).stays != "":
 			r.keep(i, "kept, since it documents "+r.tenor(i).stays+" too")
+		case b.kind == verbatim && (section >= 0 || u.naming.core && r.shows(i)):
+			u.gone, any = true, true
 		case b.kind == verbatim && u.naming.mention:
 			r.keep(i, "kept, since it is code")
 		case b.kind == verbatim:
-			if section >= 0 {
-				u.gone, any = true, true
-			}
 		case u.naming.core || section >= 0:
 			u.gone, any = true, true
-		case u.naming.mention:
+		case u.naming.mention && (!r.subject.reserved || u.naming.named):
 			r.keep(i, "names a removed field or value, but is not about it")
 		}
 	}
 	return any
+}
+
+// rising reports whether the heading i is about getting more than the sandbox
+// allows and the section below it names a removed field: then the section is
+// the manual of that field, whatever else its sentences say.
+func (r *run) rising(i int) bool {
+	if !riseRE.MatchString(r.sentence(i)) || r.tenor(i).stays != "" {
+		return false
+	}
+	h := &r.blocks[r.units[i].block]
+	for j := i + 1; j < len(r.units); j++ {
+		b := &r.blocks[r.units[j].block]
+		if b.kind == heading {
+			// One below it answers for itself.
+			return false
+		}
+		if h.level == boldLevel && b.gap && r.units[j].block > r.units[i].block+1 {
+			return false
+		}
+		if r.units[j].naming.core {
+			return true
+		}
+	}
+	return false
+}
+
+// shows reports whether the code in unit i only shows a removed field: nothing
+// in it is the name of a property that stays and could be nothing else.
+func (r *run) shows(i int) bool {
+	text := r.sentence(i)
+	for _, name := range r.about(i).stay {
+		if isIdentifier(name) && len(find(text, name)) > 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // relation is how closely two neighbouring units belong together.
@@ -138,7 +266,7 @@ func (r *run) forwards() {
 			continue
 		}
 		if l >= 0 && r.closes(l) {
-			if r.tenor(j).stays != "" || r.blocks[u.block].kind == verbatim && u.naming.mention {
+			if r.blocks[u.block].script || r.tenor(j).stays != "" || r.blocks[u.block].kind == verbatim && u.naming.mention {
 				r.keep(j, "kept, though the text that introduced it is gone")
 			} else {
 				u.gone = true
@@ -160,7 +288,7 @@ func (r *run) forwards() {
 		var follows bool
 		switch r.relation(j-1, j) {
 		case together, siblings:
-			follows = t.rise || u.naming.mention || !t.foreign && (t.link || t.consent)
+			follows = t.rise || u.naming.mention || !t.foreign && (t.link || t.consent && !r.subject.reserved)
 			if !follows && t.link && t.foreign {
 				r.keep(j, "kept, though it seems to follow removed text")
 			}
@@ -206,7 +334,13 @@ func (r *run) backwards() {
 			continue // it introduces a list: dangling decides
 		}
 		strong := t.rise
-		soft := !mild && !t.foreign && (t.denial || t.consent)
+		// "In that case …" needs its case, and a case of denial that nothing
+		// answers any more is only a warning about what was taken away.
+		premise := r.premise(i + 1)
+		soft := !mild && !t.foreign && (t.denial || t.consent && !r.subject.reserved || premise && deniedRE.MatchString(r.sentence(i)))
+		if premise && !strong && !soft {
+			r.keep(i, "kept, though the removed text takes it as its case")
+		}
 		switch r.relation(i, i+1) {
 		case together:
 			u.gone = strong || soft
@@ -218,6 +352,9 @@ func (r *run) backwards() {
 		mild = u.gone && !strong
 	}
 }
+
+// premise reports whether unit i, which is gone, opens by pointing back.
+func (r *run) premise(i int) bool { return premiseRE.MatchString(r.sentence(i)) }
 
 // dangling takes, from the end backwards, what is left without a purpose.
 func (r *run) dangling() {
@@ -238,10 +375,22 @@ func (r *run) dangling() {
 					continue
 				}
 				emptied := i+1 < len(us) || blk.led > 0
-				if !emptied || kept[b] > 0 || !strings.HasSuffix(r.sentence(blk.units.start+i), ":") || r.tenor(blk.units.start+i).stays != "" {
+				if !emptied || kept[b] > 0 || !hasColon(r.sentence(blk.units.start+i)) || r.tenor(blk.units.start+i).stays != "" {
 					break
 				}
 				us[i].gone = true
+			}
+		}
+		if blk.row && r.header(b) {
+			us[0].gone = true
+		}
+		if o := r.opening(b, next); o {
+			us[0].gone = true
+			r.units[r.blocks[next].units.start].gone = true
+			// What follows the closing tag is unknown here; a heading above
+			// looks further only if nothing stays before its bound.
+			for next++; next < len(r.blocks) && !r.stays(next); {
+				next++
 			}
 		}
 		if r.stays(b) {
@@ -251,6 +400,36 @@ func (r *run) dangling() {
 			}
 		}
 	}
+}
+
+// header reports whether row b heads a table of which all that is left are
+// this row and the rule below it, or is that rule.
+func (r *run) header(b int) bool {
+	rule := func(i int) bool {
+		return i < len(r.blocks) && r.blocks[i].row && strings.Trim(r.sentence(r.blocks[i].units.start), " \t|:-") == ""
+	}
+	if !rule(b) {
+		return rule(b+1) && !r.stays(b+1)
+	}
+	rows := 0
+	for at := b + 1; at < len(r.blocks) && r.blocks[at].row && !r.blocks[at].gap; at++ {
+		if r.stays(at) {
+			return false
+		}
+		rows++
+	}
+	return rows > 0 && b > 0 && r.blocks[b-1].row
+}
+
+// opening reports whether block b is a tag on its line, next is the one that
+// closes it, and what stood between them is gone.
+func (r *run) opening(b, next int) bool {
+	if next >= len(r.blocks) || next == b+1 || r.blocks[b].kind != verbatim || r.blocks[next].kind != verbatim {
+		return false
+	}
+	open := tagRE.FindStringSubmatch(r.sentence(r.blocks[b].units.start))
+	shut := tagRE.FindStringSubmatch(r.sentence(r.blocks[next].units.start))
+	return open != nil && shut != nil && open[1] == "" && shut[1] == "/" && open[2] == shut[2]
 }
 
 // sections returns, for each heading, the index after its section's last block.
