@@ -24,6 +24,8 @@ type subject struct {
 	enums  []string // all values that the removed fields listed
 	stay   []string // properties that stay
 	live   []string // values that stay beside dead ones
+
+	staySet, enumSet nameSet
 	// reserved is set for texts that are no tool's description: see NarrowText.
 	reserved bool
 }
@@ -55,12 +57,11 @@ type naming struct {
 // tenor is what else a sentence says. It decides about the neighbours of what
 // goes, so only they are looked at: most sentences of a description never are.
 type tenor struct {
-	stays   string // a property that stays and that it documents
-	foreign bool   // it holds code that is none of ours: it documents something of its own
-	rise    bool   // it speaks of getting more than the sandbox allows
-	consent bool   // it speaks of being asked or allowed
-	denial  bool   // it leads in from a denial
-	link    bool   // it refers to what was said before
+	foreign bool // it holds code that is none of ours: it documents something of its own
+	rise    bool // it speaks of getting more than the sandbox allows
+	consent bool // it speaks of being asked or allowed
+	denial  bool // it leads in from a denial
+	link    bool // it refers to what was said before
 }
 
 var (
@@ -206,7 +207,10 @@ func (s *subject) naming(text string) naming {
 	var t naming
 	// What holds for the whole sentence is looked up once, and only if asked.
 	code := sync.OnceValue(func() []span { return codeSpans(text) })
-	topical := sync.OnceValue(func() bool { return riseRE.MatchString(text) || consentRE.MatchString(text) })
+	topical := sync.OnceValue(func() bool {
+		m := matcher{text: clip(text)}
+		return m.rise() || m.consent()
+	})
 	for _, name := range s.names {
 		if isIdentifier(name) {
 			if len(find(text, name)) > 0 {
@@ -215,8 +219,11 @@ func (s *subject) naming(text string) naming {
 			continue
 		}
 		for _, form := range [...]string{name, capital(name)} {
-			for _, at := range find(text, form) {
+			for i, at := range find(text, form) {
 				t.mention, t.named = true, true
+				if i == maxUses {
+					break
+				}
 				if topical() || inside(code(), at) || namedAsField(text, at, at+len(form)) {
 					return naming{core: true, mention: true, named: true}
 				}
@@ -231,55 +238,118 @@ func (s *subject) naming(text string) naming {
 			}
 		}
 	}
-	for _, v := range s.enums {
-		if isIdentifier(v) && len(find(text, v)) > 0 {
-			t.mention = true
-		}
-	}
+	t.mention = t.mention || s.lists(text, isIdentifier)
 	return t
 }
 
+// maxUses is how often a word of the language is looked at in one sentence.
+const maxUses = 20
+
 // offered reports whether a sentence that names a value offers it.
 func (s *subject) offered(text string) bool {
+	text = clip(text)
 	if s.reserved {
 		return askRE.MatchString(text)
 	}
 	return offerRE.MatchString(text) || riseRE.MatchString(text)
 }
 
+// matcher looks for what is found in a sentence by its stems first: most
+// sentences hold none of them, and expressions are slow.
+type matcher struct{ text, lower string }
+
+func (m *matcher) has(re *regexp.Regexp, stems ...string) bool {
+	if m.lower == "" {
+		m.lower = strings.ToLower(m.text)
+	}
+	for _, s := range stems {
+		if strings.Contains(m.lower, s) {
+			return re.MatchString(m.text)
+		}
+	}
+	return false
+}
+
+func (m *matcher) rise() bool {
+	return m.has(riseRE, "escalat", "sandbox", "permission", "access", "mode", "privilege", "right", "权", "模式", "访问", "沙")
+}
+
+func (m *matcher) consent() bool {
+	return m.has(consentRE, "approv", "consent", "permission", "confirm", "user", "human", "operator", "person",
+		"批", "审", "同意", "许可", "授权", "确认", "用户")
+}
+
+func (m *matcher) denied() bool {
+	return m.has(deniedRE, "den", "block", "refus", "reject", "restrict", "permitted", "forbid", "拒", "阻", "拦", "禁", "允许", "限")
+}
+
+// readLimit is how much of one sentence is read for what it says beside names.
+// A longer one is no sentence, and must not take long.
+const readLimit = 1000
+
+func clip(text string) string {
+	if len(text) <= readLimit {
+		return text
+	}
+	n := readLimit
+	for !utf8.RuneStart(text[n]) {
+		n--
+	}
+	return text[:n]
+}
+
 // tenor says how a sentence hangs together with others.
 func (s *subject) tenor(text string) *tenor {
 	code := codeSpans(text)
-	t := &tenor{
-		stays:   s.documents(text, code),
-		rise:    riseRE.MatchString(text),
-		consent: consentRE.MatchString(text),
-		link: pronounRE.MatchString(text) || objectRE.MatchString(text) ||
-			imperativeRE.MatchString(text) || explainRE.MatchString(text),
-	}
-	t.denial = deniedRE.MatchString(text) && (conditionRE.MatchString(text) ||
-		strings.Contains(strings.ToLower(text), "sandbox") && attemptRE.MatchString(text))
-	if m := demonstrativeRE.FindStringSubmatch(text); m != nil && !places[strings.ToLower(m[1])] {
-		t.link = true
-	}
+	t := &tenor{}
 	for _, c := range code {
 		if !s.ours(text[c.start:c.end]) {
 			t.foreign = true
+			break
 		}
+	}
+	text = clip(text)
+	m := matcher{text: text}
+	t.rise, t.consent = m.rise(), m.consent()
+	t.link = pronounRE.MatchString(text) || m.has(objectRE, "this", "that", "these", "those", "such", "the ") ||
+		imperativeRE.MatchString(text) || explainRE.MatchString(text)
+	t.denial = m.denied() && (conditionRE.MatchString(text) ||
+		(strings.Contains(m.lower, "sandbox") || strings.Contains(text, "沙")) && attemptRE.MatchString(text))
+	if m := demonstrativeRE.FindStringSubmatch(text); m != nil && !places[strings.ToLower(m[1])] {
+		t.link = true
 	}
 	return t
 }
 
 // ours reports whether a piece of code names a removed field or value.
 func (s *subject) ours(code string) bool {
-	for _, list := range [...][]string{s.names, s.values, s.enums} {
+	for _, list := range [...][]string{s.names, s.values} {
 		for _, v := range list {
 			if len(find(code, v)) > 0 {
 				return true
 			}
 		}
 	}
-	return false
+	return s.lists(code, nil)
+}
+
+// lists reports whether a text names a value that a removed field listed; only
+// those that only accepts, when it is not nil.
+func (s *subject) lists(text string, only func(string) bool) (yes bool) {
+	if len(s.enums) == 0 {
+		return false
+	}
+	set, odd := s.enumSet.of(s.enums)
+	for _, v := range odd {
+		if (only == nil || only(v)) && len(find(text, v)) > 0 {
+			return true
+		}
+	}
+	tokens(text, func(at int, token string) bool {
+		yes = set[token] && (only == nil || only(token))
+		return !yes
+	})
+	return yes
 }
 
 // inside reports whether a position lies in one of the zones, which are in
@@ -312,34 +382,126 @@ func namedAsField(text string, start, end int) bool {
 	return supplyRE.MatchString(before) || labelRE.MatchString(before) || nounRE.MatchString(after)
 }
 
-// documents returns a property that stays and that the sentence names as one.
-// A word of the language (command) must stand in backticks or quotes; within a
-// longer piece of code, an example call for instance, nothing is documented.
-func (s *subject) documents(text string, code []span) string {
+// documents returns a property that stays and that the sentence names as one,
+// or a value that stays beside dead ones. A word of the language (command) must
+// stand in backticks or quotes; within a longer piece of code, an example call
+// for instance, nothing is documented.
+func (s *subject) documents(text string) string {
+	if len(s.stay)+len(s.live) == 0 {
+		return ""
+	}
+	set, odd := s.staySet.of(s.stay)
+	code := codeSpans(text)
 	for _, c := range code {
 		in := strings.TrimSpace(strings.Trim(text[c.start:c.end], "`"))
-		for _, name := range s.stay {
-			if rest, ok := strings.CutPrefix(in, name); ok && name != "" && (rest == "" || rest[0] == ':' || rest[0] == '=') {
-				return name
+		name := in
+		if i := strings.IndexAny(in, ":="); i >= 0 {
+			name = in[:i]
+		}
+		if set[name] && name != "" {
+			return name
+		}
+		if slices.Contains(s.live, strings.Trim(in, `"'`)) {
+			return in
+		}
+	}
+	if i := strings.TrimLeft(text, "| \t"); strings.HasPrefix(text, "|") {
+		// A table's row is about what its first cell names.
+		cell, _, _ := strings.Cut(i, "|")
+		if cell = strings.Trim(cell, " \t`*"); set[cell] && cell != "" {
+			return cell
+		}
+	}
+	named := func(at int, name string) bool {
+		if inside(code, at) {
+			return false
+		}
+		end := at + len(name)
+		quoted := at > 0 && end < len(text) && (text[at-1] == '"' || text[at-1] == '\'') && text[end] == text[at-1]
+		if quoted && strings.HasPrefix(strings.TrimLeft(text[end+1:], " "), ":") {
+			return false // a key in an example
+		}
+		return quoted || isIdentifier(name) || typeRE.MatchString(text[end:min(len(text), end+16)])
+	}
+	found := ""
+	tokens(text, func(at int, token string) bool {
+		if set[token] && named(at, token) || slices.Contains(s.live, token) && isIdentifier(token) && !inside(code, at) {
+			found = token
+		}
+		return found == ""
+	})
+	for _, name := range odd {
+		if found != "" {
+			break
+		}
+		for _, at := range find(text, name) {
+			if named(at, name) {
+				found = name
+				break
 			}
 		}
 	}
-	for _, name := range s.stay {
-		for _, at := range find(text, name) {
-			if inside(code, at) {
+	return found
+}
+
+// nameSet is a list of names as a set, for a list that comes from the tool and
+// may be long; made when it is first asked for. Names that tokens does not give
+// as one piece are in odd.
+type nameSet struct {
+	set  map[string]bool
+	odd  []string
+	made bool
+}
+
+// maxOdd bounds how many odd names are looked for one by one.
+const maxOdd = 64
+
+func (n *nameSet) of(list []string) (map[string]bool, []string) {
+	if !n.made {
+		n.made = true
+		n.set = make(map[string]bool, len(list))
+		for _, name := range list {
+			if n.set[name] {
 				continue
 			}
-			end := at + len(name)
-			quoted := at > 0 && end < len(text) && (text[at-1] == '"' || text[at-1] == '\'') && text[end] == text[at-1]
-			switch {
-			case quoted && strings.HasPrefix(strings.TrimLeft(text[end+1:], " "), ":"):
-				// a key in an example
-			case quoted, isIdentifier(name), typeRE.MatchString(text[end:min(len(text), end+16)]):
-				return name
+			n.set[name] = true
+			whole := false
+			tokens(name, func(at int, token string) bool {
+				whole = len(token) == len(name)
+				return false
+			})
+			if !whole && name != "" && len(n.odd) < maxOdd {
+				n.odd = append(n.odd, name)
 			}
 		}
 	}
-	return ""
+	return n.set, n.odd
+}
+
+// tokens calls f with each word of a text and where it stands, until it returns
+// false: letters, digits, underscores, and hyphens between them.
+func tokens(text string, f func(at int, token string) bool) {
+	from := -1
+	for i := 0; i <= len(text); {
+		r, size := rune(0), 1
+		if i < len(text) {
+			r, size = rune(text[i]), 1
+			if r >= utf8.RuneSelf {
+				r, size = utf8.DecodeRuneInString(text[i:])
+			}
+		}
+		if r != 0 && (isWord(r) || r == '-' && from >= 0) {
+			if from < 0 {
+				from = i
+			}
+		} else if from >= 0 {
+			if !f(from, strings.TrimRight(text[from:i], "-")) {
+				return
+			}
+			from = -1
+		}
+		i += size
+	}
 }
 
 var typeRE = regexp.MustCompile(`^\s\((?:string|number|integer|boolean|array|object|required|optional)\b`)

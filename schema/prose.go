@@ -54,6 +54,8 @@ type unit struct {
 	span
 	block  int
 	naming naming
+	stays  string // a property that stays and that it documents, once asked
+	asked  bool
 	tenor  *tenor // nil until somebody asks
 	gone   bool
 	remark string // why it looks like one that should go

@@ -136,6 +136,15 @@ func (r *run) assign(l layout) {
 
 func (r *run) sentence(i int) string { return r.text[r.units[i].start:r.units[i].end] }
 
+// stay is what unit i documents that stays, "" for nothing.
+func (r *run) stay(i int) string {
+	u := &r.units[i]
+	if !u.asked {
+		u.asked, u.stays = true, r.about(i).documents(r.sentence(i))
+	}
+	return u.stays
+}
+
 // tenor reads unit i, once.
 func (r *run) tenor(i int) *tenor {
 	u := &r.units[i]
@@ -161,7 +170,7 @@ func (r *run) seed() bool {
 		switch {
 		case b.kind == heading && (section < 0 || b.level <= section):
 			section = -1
-			if u.naming.core && r.tenor(i).stays == "" {
+			if u.naming.core && r.stay(i) == "" {
 				section, under = b.level, u.block
 			}
 			if section < 0 && r.rising(i) {
@@ -174,8 +183,8 @@ func (r *run) seed() bool {
 			section = -1
 		}
 		switch {
-		case (u.naming.core || section >= 0) && r.tenor(i).stays != "":
-			r.keep(i, "kept, since it documents "+r.tenor(i).stays+" too")
+		case (u.naming.core || section >= 0) && r.stay(i) != "":
+			r.keep(i, "kept, since it documents "+r.stay(i)+" too")
 		case b.kind == verbatim && (section >= 0 || u.naming.core && r.shows(i)):
 			u.gone, any = true, true
 		case b.kind == verbatim && u.naming.mention:
@@ -194,7 +203,7 @@ func (r *run) seed() bool {
 // allows and the section below it names a removed field: then the section is
 // the manual of that field, whatever else its sentences say.
 func (r *run) rising(i int) bool {
-	if !riseRE.MatchString(r.sentence(i)) || r.tenor(i).stays != "" {
+	if !riseRE.MatchString(clip(r.sentence(i))) || r.stay(i) != "" {
 		return false
 	}
 	h := &r.blocks[r.units[i].block]
@@ -252,7 +261,7 @@ func (r *run) relation(i, j int) relation {
 
 // free reports whether unit i may be pulled in by a neighbour.
 func (r *run) free(i int) bool {
-	return !r.units[i].gone && r.tenor(i).stays == "" && r.blocks[r.units[i].block].kind <= item
+	return !r.units[i].gone && r.stay(i) == "" && r.blocks[r.units[i].block].kind <= item
 }
 
 // forwards takes what a gone sentence introduces and what refers back to it.
@@ -266,7 +275,7 @@ func (r *run) forwards() {
 			continue
 		}
 		if l >= 0 && r.closes(l) {
-			if r.blocks[u.block].script || r.tenor(j).stays != "" || r.blocks[u.block].kind == verbatim && u.naming.mention {
+			if r.blocks[u.block].script || r.stay(j) != "" || r.blocks[u.block].kind == verbatim && u.naming.mention {
 				r.keep(j, "kept, though the text that introduced it is gone")
 			} else {
 				u.gone = true
@@ -337,7 +346,7 @@ func (r *run) backwards() {
 		// "In that case …" needs its case, and a case of denial that nothing
 		// answers any more is only a warning about what was taken away.
 		premise := r.premise(i + 1)
-		soft := !mild && !t.foreign && (t.denial || t.consent && !r.subject.reserved || premise && deniedRE.MatchString(r.sentence(i)))
+		soft := !mild && !t.foreign && (t.denial || t.consent && !r.subject.reserved || premise && deniedRE.MatchString(clip(r.sentence(i))))
 		if premise && !strong && !soft {
 			r.keep(i, "kept, though the removed text takes it as its case")
 		}
@@ -354,7 +363,7 @@ func (r *run) backwards() {
 }
 
 // premise reports whether unit i, which is gone, opens by pointing back.
-func (r *run) premise(i int) bool { return premiseRE.MatchString(r.sentence(i)) }
+func (r *run) premise(i int) bool { return premiseRE.MatchString(clip(r.sentence(i))) }
 
 // dangling takes, from the end backwards, what is left without a purpose.
 func (r *run) dangling() {
@@ -365,7 +374,7 @@ func (r *run) dangling() {
 		blk := &r.blocks[b]
 		us := r.units[blk.units.start:blk.units.end]
 		if blk.kind == heading {
-			if next >= bound[b] && b+1 < bound[b] && r.tenor(blk.units.start).stays == "" {
+			if next >= bound[b] && b+1 < bound[b] && r.stay(blk.units.start) == "" {
 				us[0].gone = true
 			}
 		} else {
@@ -375,7 +384,7 @@ func (r *run) dangling() {
 					continue
 				}
 				emptied := i+1 < len(us) || blk.led > 0
-				if !emptied || kept[b] > 0 || !hasColon(r.sentence(blk.units.start+i)) || r.tenor(blk.units.start+i).stays != "" {
+				if !emptied || kept[b] > 0 || !hasColon(r.sentence(blk.units.start+i)) || r.stay(blk.units.start+i) != "" {
 					break
 				}
 				us[i].gone = true
