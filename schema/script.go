@@ -51,11 +51,13 @@ type script struct {
 	outer   span // with the fence, if there is one
 	fenced  bool
 	broken  bool // it was not understood
+	ours    bool // it declares something; else it may as well be an example
 	members []decl
 }
 
 var (
 	scriptFenceRE = regexp.MustCompile("^[ \t]*(```+|~~~+)[ \t]*(?i:ts|tsx|typescript|d\\.ts|js|javascript)?[ \t]*$")
+	declareRE     = regexp.MustCompile(`(?m)^[ \t]*(?:export\s+)?(?:declare|type|interface|namespace)\s+[A-Za-z_$]`)
 	statementRE   = regexp.MustCompile(`^(?:export\s+)?(?:declare|type|interface|namespace)\s+[A-Za-z_$]`)
 )
 
@@ -295,7 +297,7 @@ func (r *reader) member(i int, lead []span, depth, up int, owner string, direct 
 				continue
 			}
 			if len(open) == 0 {
-				return end(i, i)
+				return end(r.members[self].start+len(strings.TrimRight(r.text[r.members[self].start:i], " \t\r\n")), i)
 			}
 			if pair := open[len(open)-1]; pair == '(' && c != ')' || pair == '[' && c != ']' || pair == '<' && c != '>' {
 				r.broken = true
@@ -363,6 +365,7 @@ func (n *narrower) prune(text string, all []script, rep *Report, describe func()
 	e := scriptEdit{funcs: map[string]*declared{}}
 	for si := range all {
 		s := &all[si]
+		s.ours = declareRE.MatchString(text[s.start:s.end])
 		if s.broken {
 			if mentions([]byte(text[s.start:s.end]), n.rules.words(nil)) {
 				rep.suspect("%s: a declaration was not understood, and stays: %s", describe(), excerpt(text[s.start:s.end]))
@@ -383,11 +386,12 @@ func (n *narrower) prune(text string, all []script, rep *Report, describe func()
 					level++
 				}
 				if level < 2 && m.name != "" && slices.Contains(n.rules.Drop, m.name) {
-					gone[i] = true
+					gone[i], s.ours = true, true
 					e.of(m.name, m.start)
 				}
 				continue
 			}
+			s.ours = true
 			f := e.of(m.owner, m.start)
 			tool := scope{fields: n.rules.Tools[m.owner]}
 			if tool.gone(m.name, m.direct) {
@@ -458,12 +462,13 @@ func (e *scriptEdit) of(name string, at int) *declared {
 // values cuts dead words out of a union, each with the bar that belongs to it.
 func (e *scriptEdit) values(text string, m *decl, dead []string) {
 	var keep []bool
-	left := 0
-	for _, w := range m.words {
+	left, last := 0, 0
+	for i, w := range m.words {
 		ok := !slices.Contains(dead, text[w.start+1:w.end-1])
 		keep = append(keep, ok)
 		if ok {
 			left++
+			last = i
 		}
 	}
 	if left == 0 || left == len(keep) {
@@ -477,7 +482,7 @@ func (e *scriptEdit) values(text string, m *decl, dead []string) {
 		after := text[w.end:m.end]
 		gap := spaces(after)
 		switch {
-		case gap < len(after) && after[gap] == '|':
+		case i < last && gap < len(after) && after[gap] == '|':
 			e.cuts = append(e.cuts, span{w.start, w.end + gap + 1 + spaces(after[gap+1:])})
 		case strings.HasSuffix(before, "|"):
 			e.cuts = append(e.cuts, span{m.start + len(strings.TrimRight(before[:len(before)-1], " \t\r\n")), w.end})

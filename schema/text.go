@@ -280,7 +280,7 @@ func (n *narrower) document(text string, own *scope, reserved bool) edits {
 		if !s.fenced {
 			l.opaque = append(l.opaque, s.outer)
 		}
-		if !s.broken {
+		if s.ours {
 			l.scripts = append(l.scripts, s.outer)
 		}
 	}
