@@ -520,7 +520,12 @@ func (r *run) within(b *block, e *edits) {
 			i++
 		}
 		if i < len(us) {
-			e.cuts = append(e.cuts, span{us[first].start, us[i].start})
+			// Of the separators before and after, the line break remains.
+			if first > 0 && !strings.Contains(r.text[us[first-1].end:us[first].start], "\n") && strings.Contains(r.text[us[i-1].end:us[i].start], "\n") {
+				e.cuts = append(e.cuts, span{us[first-1].end, us[i-1].end})
+			} else {
+				e.cuts = append(e.cuts, span{us[first].start, us[i].start})
+			}
 		} else {
 			e.cuts = append(e.cuts, span{us[first-1].end, us[i-1].end})
 		}
