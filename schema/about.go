@@ -115,7 +115,7 @@ func isIdentifier(s string) bool {
 	for i, r := range s {
 		switch {
 		case unicode.IsLetter(r):
-			if i > 0 && unicode.IsUpper(r) && strings.ToUpper(s) != s {
+			if i > 0 && unicode.IsUpper(r) && strings.ContainsFunc(s, unicode.IsLower) {
 				return true
 			}
 			letters = true

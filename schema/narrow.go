@@ -181,12 +181,23 @@ func release(t *tape.Tape) {
 // string; the member stays, because taking it away could break a client's or a
 // provider's schema of a tool.
 func Narrow(tool []byte, r Rules) ([]byte, Report) {
-	var rep Report
 	if len(r.Tools) == 0 && len(r.Drop) == 0 {
-		return tool, rep
+		return tool, Report{}
 	}
 	t := tapes.Get().(*tape.Tape)
 	defer release(t)
+	if err := t.ParseRepeats(tool); err != nil {
+		return tool, Report{Suspicious: []string{fmt.Sprintf("the tool was not read (%v); left as it is", err)}}
+	}
+	if name, ok := r.ignores(t); ok {
+		return tool, Report{Tool: name}
+	}
+	return narrow(t, tool, r)
+}
+
+// narrow is Narrow for a tool that a closer look is due to.
+func narrow(t *tape.Tape, tool []byte, r Rules) ([]byte, Report) {
+	var rep Report
 	out := tool
 	// Cutting a sentence makes neighbours of two others, so a second pass
 	// could in principle see a run that the first did not. Passes are
@@ -198,8 +209,8 @@ func Narrow(tool []byte, r Rules) ([]byte, Report) {
 			out, rep = tool, Report{}
 			rep.suspect("the prose changed its meaning with each of %d cuts; it is left as it is", maxPasses)
 		}
-		if err := t.ParseRepeats(out); err != nil {
-			return tool, Report{Suspicious: []string{fmt.Sprintf("the tool was not read (%v); left as it is", err)}}
+		if t.ParseRepeats(out) != nil {
+			break // not reached: a cut leaves JSON
 		}
 		p := narrower{Tape: t, src: out, rules: &r, rep: &rep, mute: n >= maxPasses}
 		next := p.pass()

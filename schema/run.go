@@ -78,6 +78,13 @@ type run struct {
 	blocks  []block
 	units   []unit
 	any     bool // something is gone from the start
+	read    map[reading]*tenor
+}
+
+// reading is a sentence and what it is judged by.
+type reading struct {
+	*subject
+	text string
 }
 
 // about is the subject that unit i is judged by.
@@ -149,7 +156,15 @@ func (r *run) stay(i int) string {
 func (r *run) tenor(i int) *tenor {
 	u := &r.units[i]
 	if u.tenor == nil {
-		u.tenor = r.about(i).tenor(r.sentence(i))
+		// A text that says the same thing over and over is read once.
+		key := reading{r.about(i), r.sentence(i)}
+		if u.tenor = r.read[key]; u.tenor == nil {
+			u.tenor = key.tenor(key.text)
+			if r.read == nil {
+				r.read = map[reading]*tenor{}
+			}
+			r.read[key] = u.tenor
+		}
 	}
 	return u.tenor
 }
@@ -203,9 +218,6 @@ func (r *run) seed() bool {
 // allows and the section below it names a removed field: then the section is
 // the manual of that field, whatever else its sentences say.
 func (r *run) rising(i int) bool {
-	if !riseRE.MatchString(clip(r.sentence(i))) || r.stay(i) != "" {
-		return false
-	}
 	h := &r.blocks[r.units[i].block]
 	for j := i + 1; j < len(r.units); j++ {
 		b := &r.blocks[r.units[j].block]
@@ -217,7 +229,7 @@ func (r *run) rising(i int) bool {
 			return false
 		}
 		if r.units[j].naming.core {
-			return true
+			return riseRE.MatchString(clip(r.sentence(i))) && r.stay(i) == ""
 		}
 	}
 	return false
@@ -370,6 +382,7 @@ func (r *run) dangling() {
 	kept := make([]int, len(r.blocks)) // led blocks that stay
 	bound := r.sections()
 	next := len(r.blocks) // the first block after b that stays
+	var stay []int        // all of them, the first one last
 	for b := len(r.blocks) - 1; b >= 0; b-- {
 		blk := &r.blocks[b]
 		us := r.units[blk.units.start:blk.units.end]
@@ -393,17 +406,18 @@ func (r *run) dangling() {
 		if blk.row && r.header(b) {
 			us[0].gone = true
 		}
-		if o := r.opening(b, next); o {
+		if r.opening(b, next) {
 			us[0].gone = true
 			r.units[r.blocks[next].units.start].gone = true
-			// What follows the closing tag is unknown here; a heading above
-			// looks further only if nothing stays before its bound.
-			for next++; next < len(r.blocks) && !r.stays(next); {
-				next++
+			stay = stay[:len(stay)-1]
+			next = len(r.blocks)
+			if n := len(stay); n > 0 {
+				next = stay[n-1]
 			}
 		}
 		if r.stays(b) {
 			next = b
+			stay = append(stay, b)
 			if blk.lead >= 0 {
 				kept[blk.lead]++
 			}

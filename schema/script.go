@@ -68,6 +68,7 @@ func scripts(text string, known func(string) bool) []script {
 		return nil
 	}
 	var out []script
+	failed := 0
 	for at := 0; at < len(text); {
 		stop, next := lineEnd(text, at)
 		line := text[at:stop]
@@ -87,11 +88,11 @@ func scripts(text string, known func(string) bool) []script {
 				s.read(text, known)
 				out = append(out, s)
 			}
-		case len(line) > 0 && line[0] >= 'a' && line[0] <= 't' && statementRE.MatchString(line) && strings.ContainsAny(line, "{("):
-			s := script{span: span{at, len(text)}}
-			s.readOne(text, known)
-			if s.broken || s.end <= at {
+		case failed < maxFailed && len(line) > 0 && line[0] >= 'a' && line[0] <= 't' && statementRE.MatchString(line) && strings.ContainsAny(line, "{("):
+			s := script{span: span{at, min(len(text), at+maxStatement)}}
+			if s.readOne(text, known); s.broken || s.end <= at {
 				at = next
+				failed++
 				continue
 			}
 			s.outer = s.span
@@ -106,6 +107,14 @@ func scripts(text string, known func(string) bool) []script {
 	}
 	return out
 }
+
+const (
+	// maxStatement bounds a statement that no fence ends.
+	maxStatement = 1 << 16
+	// maxFailed is after how many statements that were not understood a text
+	// is taken for prose.
+	maxFailed = 8
+)
 
 // maxScriptDepth bounds how deep types may nest.
 const maxScriptDepth = 100

@@ -234,6 +234,49 @@ func (n *narrower) listed(name int) []Field {
 	return n.rules.Tools[n.Str(name)]
 }
 
+// ignores reports whether nothing at all is to be done about a tool, or said:
+// a plain function that no rule names, and whose text names nothing that other
+// tools lose. It is the usual case, so it allocates the name alone.
+func (r *Rules) ignores(t *tape.Tape) (name string, ok bool) {
+	holder := 0
+	for range 2 {
+		inner := -1
+		if t.Kind(holder) != tape.Object {
+			return "", false
+		}
+		for k, end := holder+1, t.After(holder); k < end; k = t.After(k + 1) {
+			v := k + 1
+			switch {
+			case t.Is(k, "name"):
+				if t.Kind(v) != tape.String || name != "" {
+					return "", false
+				}
+				name = t.Str(v)
+			case t.Is(k, "function"):
+				if inner >= 0 {
+					return "", false
+				}
+				inner = v
+			case t.Is(k, "type"):
+				if holder == 0 && t.Kind(v) != tape.Null && !t.Is(v, "function") {
+					return "", false
+				}
+			case t.Is(k, "custom"), t.Is(k, "functionDeclarations"), t.Is(k, "function_declarations"):
+				return "", false
+			}
+		}
+		if inner < 0 || holder != 0 {
+			break
+		}
+		holder = inner
+	}
+	if name == "" || len(r.Tools[name]) > 0 || slices.Contains(r.Drop, name) {
+		return "", false
+	}
+	var room [16]string
+	return name, !mentions(t.Src(), r.words(room[:0]))
+}
+
 // stranger notes where a tool that is left alone carries a field name that the
 // rules know from other tools. Plain words (justification) say nothing in a
 // strange tool; identifiers do.

@@ -45,6 +45,9 @@ type TextReport struct {
 // slice when nothing goes, idempotent, and the result depends on the arguments
 // alone. What is not one valid JSON string comes back as it is.
 func NarrowText(text []byte, r Rules) ([]byte, TextReport) {
+	if !r.speaks(text) {
+		return text, TextReport{}
+	}
 	return narrowString(text, r, func(n *narrower, s string) edits {
 		return n.document(s, &scope{free: true}, true)
 	})
@@ -56,16 +59,21 @@ func NarrowText(text []byte, r Rules) ([]byte, TextReport) {
 // command printed is none of our business, whatever it says, so nothing else
 // is looked at.
 func NarrowHint(text []byte, r Rules) ([]byte, TextReport) {
+	if !r.speaks(text) {
+		return text, TextReport{}
+	}
 	return narrowString(text, r, func(n *narrower, s string) edits { return edits{cuts: hints(s, n.words())} })
+}
+
+// speaks is a quick test: false means that a text names nothing that goes.
+func (r *Rules) speaks(token []byte) bool {
+	var room [16]string
+	words := r.words(room[:0])
+	return len(words) > 0 && len(token) > 1 && token[0] == '"' && (mentions(token, words) || bytes.Contains(token, []byte(`\u00`)))
 }
 
 func narrowString(token []byte, r Rules, judge func(*narrower, string) edits) ([]byte, TextReport) {
 	var rep TextReport
-	var room [16]string
-	words := r.words(room[:0])
-	if len(words) == 0 || len(token) < 2 || token[0] != '"' || !mentions(token, words) && !bytes.Contains(token, []byte(`\u00`)) {
-		return token, rep
-	}
 	t := tapes.Get().(*tape.Tape)
 	defer release(t)
 	out := token
@@ -241,6 +249,9 @@ func (n *narrower) document(text string, own *scope, reserved bool) edits {
 	}
 	se := n.prune(text, ss, n.rep, func() string { return "text" })
 
+	if !own.free && len(se.funcs) == 0 {
+		return n.layOut(text, ss, se, own.subject, nil)
+	}
 	// What the text as a whole must not speak of: what the tool loses, and
 	// what the functions in it lose.
 	fields := slices.Clone(own.fields)
@@ -274,7 +285,16 @@ func (n *narrower) document(text string, own *scope, reserved bool) edits {
 	}
 	base := n.subject(fields, stay, enums, own.live, false)
 	base.reserved = reserved
-	l := layout{subject: base}
+	byName := map[string]*subject{}
+	for name, f := range se.funcs {
+		byName[name] = n.subject(n.rules.Tools[name], f.stay, f.enums, nil, false)
+	}
+	return n.layOut(text, ss, se, base, byName)
+}
+
+// layOut judges a text of which the scripts are known.
+func (n *narrower) layOut(text string, ss []script, se scriptEdit, base *subject, byName map[string]*subject) edits {
+	l := layout{subject: base, whole: se.whole}
 	for i := range ss {
 		s := &ss[i]
 		if !s.fenced {
@@ -284,21 +304,15 @@ func (n *narrower) document(text string, own *scope, reserved bool) edits {
 			l.scripts = append(l.scripts, s.outer)
 		}
 	}
-	l.whole = se.whole
-	byName := map[string]*subject{}
-	for name, f := range se.funcs {
-		sub := n.subject(n.rules.Tools[name], f.stay, f.enums, nil, false)
-		sub.reserved = false
-		byName[name] = sub
-		l.own = append(l.own, owned{f.at, sub})
+	for name, sub := range byName {
+		l.own = append(l.own, owned{se.funcs[name].at, sub})
 	}
 	slices.SortFunc(l.own, func(a, b owned) int { return a.at - b.at })
-
 	e := editLayout(text, l)
 	e.declarations = se.cuts
 	for i := range ss {
-		if !ss[i].broken {
-			n.comments(text, &ss[i], byName, base, &e)
+		if !ss[i].broken && len(byName) > 0 {
+			n.comments(text, &ss[i], byName, &e)
 		}
 	}
 	return e
@@ -316,7 +330,7 @@ func union(a, b []string) []string {
 
 // comments judges the comments of the members that stay: of a field by the
 // function it belongs to, of a function by itself.
-func (n *narrower) comments(text string, s *script, byName map[string]*subject, base *subject, e *edits) {
+func (n *narrower) comments(text string, s *script, byName map[string]*subject, e *edits) {
 	for i := range s.members {
 		m := &s.members[i]
 		if m.gone {
