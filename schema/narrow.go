@@ -212,7 +212,7 @@ func narrow(t *tape.Tape, tool []byte, r Rules) ([]byte, Report) {
 		if t.ParseRepeats(out) != nil {
 			break // not reached: a cut leaves JSON
 		}
-		p := narrower{Tape: t, src: out, rules: &r, rep: &rep, mute: n >= maxPasses}
+		p := narrower{Tape: t, src: out, rules: &r, rep: &rep, mute: n >= maxPasses, again: n > 0}
 		next := p.pass()
 		if next == nil {
 			return out, rep
@@ -246,6 +246,7 @@ type narrower struct {
 	rules *Rules
 	rep   *Report
 	mute  bool // leave prose alone
+	again bool // the tool was cut before: what was strange has been said
 
 	removals []removal
 	textual  []textCut

@@ -31,7 +31,7 @@ var rules = func() Rules {
 		"bash": {ladder, why}, "write": {ladder, why}, "edit": {ladder, why},
 		"exec_command": codex, "shell": codex,
 		"Bash": {{Name: "dangerouslyDisableSandbox"}},
-	}}
+	}, Drop: []string{"request_permissions"}}
 }()
 
 // same reports whether a and b are one slice, not merely equal bytes.

@@ -281,6 +281,9 @@ func (r *Rules) ignores(t *tape.Tape) (name string, ok bool) {
 // rules know from other tools. Plain words (justification) say nothing in a
 // strange tool; identifiers do.
 func (n *narrower) stranger(p place, why string) {
+	if n.again {
+		return
+	}
 	start, end := n.Span(p.node)
 	var room [16]string
 	names := n.rules.words(room[:0])

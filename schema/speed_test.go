@@ -85,9 +85,9 @@ func TestLongTexts(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			long := long(tt.piece, 1<<15)
 			timed(t, "tool", fmt.Appendf(nil, `{"name":"bash","description":%s,"input_schema":{"properties":{"command":{}}}}`, token(long)), rules)
-			timed(t, "freeform tool", fmt.Appendf(nil, `{"type":"custom","name":"exec","description":%s}`, token(long)), textRules)
+			timed(t, "freeform tool", fmt.Appendf(nil, `{"type":"custom","name":"exec","description":%s}`, token(long)), rules)
 			start := time.Now()
-			out, _ := NarrowText(token(long), textRules)
+			out, _ := NarrowText(token(long), rules)
 			t.Logf("text: %v", time.Since(start))
 			if d := time.Since(start); d > limit || !json.Valid(out) {
 				t.Errorf("text: took %v, or is no JSON any more", d)

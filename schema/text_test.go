@@ -11,9 +11,6 @@ import (
 	"pgregory.net/rapid"
 )
 
-// textRules are the golden files' rules and a tool that goes.
-var textRules = Rules{Tools: rules.Tools, Drop: []string{"request_permissions"}}
-
 func token(s string) []byte {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -46,7 +43,7 @@ func TestNarrowText(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			in := token(tt.in)
-			out, rep := NarrowText(in, textRules)
+			out, rep := NarrowText(in, rules)
 			if diff := cmp.Diff(string(token(tt.want)), string(out)); diff != "" {
 				t.Errorf("(-want +got)\n%s", diff)
 			}
@@ -56,7 +53,7 @@ func TestNarrowText(t *testing.T) {
 			if want := tt.in != tt.want && strings.TrimSpace(tt.want) == ""; rep.Empty != want {
 				t.Errorf("Empty is %v", rep.Empty)
 			}
-			if again, rep := NarrowText(out, textRules); !same(out, again) || len(rep.Cuts) > 0 {
+			if again, rep := NarrowText(out, rules); !same(out, again) || len(rep.Cuts) > 0 {
 				t.Errorf("narrowed again: %s", again)
 			}
 		})
@@ -82,7 +79,7 @@ func TestNarrowHint(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			in := token(tt.in)
-			out, rep := NarrowHint(in, textRules)
+			out, rep := NarrowHint(in, rules)
 			if diff := cmp.Diff(string(token(tt.want)), string(out)); diff != "" {
 				t.Errorf("(-want +got)\n%s", diff)
 			}
@@ -92,7 +89,7 @@ func TestNarrowHint(t *testing.T) {
 			if rep.Empty != (tt.want == "") {
 				t.Errorf("Empty is %v", rep.Empty)
 			}
-			if again, _ := NarrowHint(out, textRules); !same(out, again) {
+			if again, _ := NarrowHint(out, rules); !same(out, again) {
 				t.Errorf("narrowed again: %s", again)
 			}
 		})
@@ -103,7 +100,7 @@ func TestNarrowHint(t *testing.T) {
 func TestTextsThatAreNone(t *testing.T) {
 	for _, in := range []string{``, `"`, `sandbox_permissions`, `"sandbox_permissions`, `"sandbox_permissions" x`, `{"sandbox_permissions":1}`, `"\x sandbox_permissions"`, "\"sandbox_permissions \xff\"", `["sandbox_permissions"]`} {
 		for name, f := range map[string]func([]byte, Rules) ([]byte, TextReport){"NarrowText": NarrowText, "NarrowHint": NarrowHint} {
-			if out, rep := f([]byte(in), textRules); string(out) != in || rep.Empty || len(rep.Cuts) > 0 {
+			if out, rep := f([]byte(in), rules); string(out) != in || rep.Empty || len(rep.Cuts) > 0 {
 				t.Errorf("%s(%q) = %q, %+v", name, in, out, rep)
 			}
 		}
@@ -120,8 +117,8 @@ func TestNarrowTextReadsDecodedText(t *testing.T) {
 		text := strings.Join(rapid.SliceOfN(pieces, 0, 12).Draw(t, "pieces"), "")
 		plain, other := token(text), []byte(writer{t}.string(text))
 		for name, f := range map[string]func([]byte, Rules) ([]byte, TextReport){"text": NarrowText, "hint": NarrowHint} {
-			a, _ := f(plain, textRules)
-			b, rep := f(other, textRules)
+			a, _ := f(plain, rules)
+			b, rep := f(other, rules)
 			var sa, sb string
 			if json.Unmarshal(a, &sa) != nil || json.Unmarshal(b, &sb) != nil || sa != sb {
 				t.Fatalf("%s: %s and %s", name, a, b)
@@ -129,7 +126,7 @@ func TestNarrowTextReadsDecodedText(t *testing.T) {
 			if !subsequence(b, other) || (len(rep.Cuts) == 0) != same(b, other) {
 				t.Fatalf("%s: %s of %s", name, b, other)
 			}
-			if again, _ := f(b, textRules); !same(b, again) {
+			if again, _ := f(b, rules); !same(b, again) {
 				t.Fatalf("%s: %s, then %s", name, b, again)
 			}
 			if want := len(rep.Cuts) > 0 && strings.TrimSpace(sb) == ""; rep.Empty != want {
@@ -147,22 +144,22 @@ func FuzzNarrowText(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		in := token(text)
 		for name, narrow := range map[string]func([]byte, Rules) ([]byte, TextReport){"text": NarrowText, "hint": NarrowHint} {
-			out, rep := narrow(in, textRules)
+			out, rep := narrow(in, rules)
 			if !json.Valid(out) || !subsequence(out, in) || bytes.Equal(in, out) != same(in, out) || (len(rep.Cuts) == 0) != same(in, out) {
 				t.Fatalf("%s: %q became %q", name, in, out)
 			}
-			if again, _ := narrow(out, textRules); !same(out, again) {
+			if again, _ := narrow(out, rules); !same(out, again) {
 				t.Fatalf("%s: %q became %q, then %q", name, in, out, again)
 			}
 		}
 		// The same text as a description.
 		for _, tool := range []string{`{"type":"custom","name":"exec","description":%s}`, `{"name":"bash","description":%s,"input_schema":{"properties":{"command":{}}}}`} {
 			in := fmt.Appendf(nil, tool, in)
-			out, rep := Narrow(in, textRules)
+			out, rep := Narrow(in, rules)
 			if !json.Valid(out) || !subsequence(out, in) || (len(rep.Cuts) == 0) != same(in, out) {
 				t.Fatalf("%q became %q", in, out)
 			}
-			if again, _ := Narrow(out, textRules); !same(out, again) {
+			if again, _ := Narrow(out, rules); !same(out, again) {
 				t.Fatalf("%q became %q, then %q", in, out, again)
 			}
 		}
