@@ -2,10 +2,14 @@ package schema
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/guardproxy/guardproxy/internal/tape"
 )
 
 // Each row is the schema of a tool t that loses x and y, its values of z that
@@ -195,4 +199,109 @@ func TestRulesAreStableJSON(t *testing.T) {
 	if err != nil || string(got) != want {
 		t.Errorf("%s, %v", got, err)
 	}
+}
+
+// schemaText draws the text of a schema: any keywords, in any order, some of
+// them twice, over fields that go and fields that stay.
+func schemaText(t *rapid.T, depth int) string {
+	w := writer{t}
+	name := rapid.SampledFrom([]string{"x", "y", "n", "z", "a", "required", "properties", "$defs"})
+	names := func() string { return w.value(rapid.SliceOfN(name, 0, 3).Draw(t, "names")) }
+	sub := func() string {
+		if depth <= 0 {
+			return rapid.SampledFrom([]string{"true", "{}", `{"type":"string"}`, `{"enum":["wide","narrow"]}`, `{"$ref":"#/$defs/a"}`, "1e3", "null"}).Draw(t, "leaf")
+		}
+		return schemaText(t, depth-1)
+	}
+	members := func(value func() string) string {
+		var parts []string
+		for range rapid.IntRange(0, 3).Draw(t, "members") {
+			parts = append(parts, w.space()+w.string(name.Draw(t, "name"))+w.space()+":"+w.space()+value()+w.space())
+		}
+		return "{" + strings.Join(parts, ",") + "}"
+	}
+	list := func(value func() string) string {
+		var parts []string
+		for range rapid.IntRange(0, 3).Draw(t, "elements") {
+			parts = append(parts, w.space()+value()+w.space())
+		}
+		return "[" + strings.Join(parts, ",") + "]"
+	}
+	scalar := func() string {
+		return rapid.SampledFrom([]string{`"wide"`, `"narrow"`, `1E-3`, `{"x":1,"a":2}`, `{"n":[{"n":1}]}`}).Draw(t, "value")
+	}
+	var parts []string
+	for range rapid.IntRange(0, 4).Draw(t, "keywords") {
+		key := rapid.SampledFrom([]string{"properties", "required", "dependentRequired", "dependentSchemas", "dependencies", "allOf", "anyOf", "oneOf",
+			"not", "if", "then", "else", "$ref", "$defs", "definitions", "default", "examples", "enum", "items", "additionalProperties", "description", "type"}).Draw(t, "key")
+		var value string
+		switch key {
+		case "properties", "dependentSchemas", "$defs", "definitions":
+			value = members(sub)
+		case "dependentRequired":
+			value = members(names)
+		case "dependencies":
+			value = members(rapid.SampledFrom([]func() string{sub, names}).Draw(t, "sort"))
+		case "required":
+			value = names()
+		case "allOf", "anyOf", "oneOf":
+			value = list(sub)
+		case "default":
+			value = scalar()
+		case "examples", "enum":
+			value = list(scalar)
+		case "$ref":
+			value = rapid.SampledFrom([]string{`"#/$defs/a"`, `"#/definitions/z"`, `"#"`, `"#/properties/a"`}).Draw(t, "ref")
+		case "description":
+			value = rapid.SampledFrom([]string{`"Set x_mode. Prints."`, `"Pass ` + "`x`" + ` and more."`, `""`}).Draw(t, "text")
+		case "type":
+			value = `"object"`
+		default:
+			value = sub()
+		}
+		parts = append(parts, w.space()+w.string(key)+w.space()+":"+w.space()+value+w.space())
+	}
+	return "{" + strings.Join(parts, ",") + "}"
+}
+
+// Whatever a schema says: bytes are deleted and nothing else, valid JSON is
+// left, a second time finds nothing more, and nobody offers the fields.
+func TestNarrowAnySchema(t *testing.T) {
+	r := Rules{Tools: map[string][]Field{"t": {
+		{Name: "x"}, {Name: "y"}, {Name: "n", Nested: true}, {Name: "z", DeadValues: []string{"wide"}},
+	}}}
+	rapid.Check(t, func(t *rapid.T) {
+		in := []byte(`{"name":"t","description":"Prints.","input_schema":` + schemaText(t, 4) + `}`)
+		out, rep := Narrow(in, r)
+		if !json.Valid(out) || !subsequence(out, in) {
+			t.Fatalf("%s\nbecame\n%s", in, out)
+		}
+		if same(in, out) != (len(rep.Cuts) == 0) {
+			t.Fatalf("%s\nsame slice: %v, reported %+v", in, same(in, out), rep.Cuts)
+		}
+		if again, _ := Narrow(out, r); !same(out, again) {
+			t.Fatalf("%s\nbecame\n%s\nthen\n%s", in, out, again)
+		}
+		if twice, _ := Narrow(slices.Clone(in), r); string(twice) != string(out) {
+			t.Fatalf("%s\nbecame\n%s\nand\n%s", in, out, twice)
+		}
+		// Every occurrence of properties and required, repeated keys included.
+		var tp tape.Tape
+		if err := tp.ParseRepeats(out); err != nil {
+			t.Fatal(err)
+		}
+		schema := tp.Get(0, "input_schema")
+		for k := schema + 1; k < tp.After(schema); k = tp.After(k + 1) {
+			for c := k + 2; c < tp.After(k+1); {
+				if tp.Is(k, "properties") && tp.Kind(k+1) == tape.Object && (tp.Is(c, "x") || tp.Is(c, "y") || tp.Is(c, "n")) ||
+					tp.Is(k, "required") && tp.Kind(k+1) == tape.Array && (tp.Is(c, "x") || tp.Is(c, "y") || tp.Is(c, "n")) {
+					t.Fatalf("%s\nstill offers %s:\n%s", in, tp.Raw(c), out)
+				}
+				if tp.Kind(k+1) == tape.Object {
+					c++
+				}
+				c = tp.After(c)
+			}
+		}
+	})
 }
