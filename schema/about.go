@@ -96,7 +96,6 @@ var (
 	offerRE      = regexp.MustCompile(`(?i)\b(?:set|use|uses|using|pass|passing|request\w*|retry\w*|rerun|choose|pick|select|switch|ask|specify|allow\w*|grant\w*|may|can|need|needs|require|requires|available|accepts?|one of|either)\b|使用|采用|改用|设为|设置|设成|传入|传递|选择|指定|请求|申请|重试|切换|可以|需要|允许|支持|可选`)
 	// askRE is how a text tells its reader to ask with a value.
 	askRE = regexp.MustCompile(`(?i)\b(?:re-?run|retry|re-?try|request|provide|specify|pass|escalate)\b|重试|传入|指定|申请`)
-	hanRE = regexp.MustCompile(`\p{Han}`)
 )
 
 // places are what a demonstrative may point to without pointing back to an
@@ -170,16 +169,6 @@ func wordStarts(text string) bool {
 // write no spaces are left out: there a name stands directly beside letters.
 func isWord(r rune) bool {
 	return r == '_' || r < 0x530 && (unicode.IsLetter(r) || unicode.IsDigit(r))
-}
-
-// firstName returns the first of the subject's names that text holds.
-func (s *subject) firstName(text string) string {
-	for _, n := range s.names {
-		if len(find(text, n)) > 0 {
-			return n
-		}
-	}
-	return ""
 }
 
 // relevant is a quick test: false means that no sentence of text can be core.

@@ -95,6 +95,7 @@ func blocks(s string, opaque []span) ([]block, []unit) {
 		for len(opaque) > 0 && opaque[0].end <= at {
 			opaque = opaque[1:]
 		}
+		c := first(line)
 		switch m := fence(line); {
 		case len(opaque) > 0 && opaque[0].start == at:
 			b.kind, keepOpen = verbatim, false
@@ -110,21 +111,21 @@ func blocks(s string, opaque []span) ([]block, []unit) {
 					break
 				}
 			}
-		case tagRE.MatchString(line):
+		case c == '<' && tagRE.MatchString(line):
 			b.kind, keepOpen = verbatim, false
-		case headingRE.MatchString(line):
+		case c == '#' && headingRE.MatchString(line):
 			b.kind, keepOpen = heading, false
 			b.level = len(headingRE.FindStringSubmatch(line)[1])
-		case boldRE.MatchString(line):
+		case c == '*' && boldRE.MatchString(line):
 			b.kind, b.level, keepOpen = heading, boldLevel, false
-		case markerRE.MatchString(line):
+		case (c >= utf8.RuneSelf || strings.IndexByte("-*+(0123456789", c) >= 0) && markerRE.MatchString(line):
 			b.kind = item
 			b.body = at + len(markerRE.FindString(line))
 		case open >= 0 && continues(s, &bs[open], line):
 			bs[open].end = stop
 			at = next
 			continue
-		case entryRE.MatchString(line):
+		case isEntry(line):
 			b.kind = item
 		case strings.HasPrefix(strings.TrimLeft(line, " \t"), "|"):
 			b.kind, b.row = item, true
@@ -148,6 +149,20 @@ func blocks(s string, opaque []span) ([]block, []unit) {
 	return bs, us
 }
 
+// first is the first byte of a line that is not white space. It tells most
+// lines from those that an expression has to look at.
+func first(line string) byte {
+	if l := strings.TrimLeft(line, " \t"); l != "" {
+		return l[0]
+	}
+	return 0
+}
+
+// isEntry is entryRE for a line that may not be one at all.
+func isEntry(line string) bool {
+	return (strings.ContainsAny(line, ":-") || strings.ContainsAny(line, "–—：")) && entryRE.MatchString(line)
+}
+
 // fence is fenceRE for a line that may not be one at all.
 func fence(line string) []string {
 	if l := strings.TrimLeft(line, " \t"); strings.HasPrefix(l, "```") || strings.HasPrefix(l, "~~~") {
@@ -162,7 +177,7 @@ func continues(s string, b *block, line string) bool {
 		return false
 	}
 	r, _ := utf8.DecodeRuneInString(strings.TrimLeft(line, " \t"))
-	if entryRE.MatchString(line) {
+	if isEntry(line) {
 		// In a list of arguments, a new one; in a wrapped text, most often a
 		// word that happens to have a colon after it.
 		last, _ := utf8.DecodeLastRuneInString(s[:b.end])
