@@ -19,6 +19,8 @@ type Request struct {
 	Turns, Calls int
 	// Past are the calls of the history, in order.
 	Past []Past
+	// Texts are the strings in which clients speak to the model, in order.
+	Texts []Text
 
 	t   tape.Tape
 	src []byte
@@ -28,6 +30,7 @@ type Request struct {
 type Tool struct {
 	Start, End int
 	Name       string // "" when it has none (some hosted tools)
+	node       int
 }
 
 // Past is a call of the history. It is a handle for the methods of Request.
@@ -42,7 +45,7 @@ func Read(r Route, body []byte, old *Request) (*Request, error) {
 	if q == nil {
 		q = &Request{}
 	}
-	*q = Request{Route: r, t: q.t, src: body, Tools: q.Tools[:0], Past: q.Past[:0]}
+	*q = Request{Route: r, t: q.t, src: body, Tools: q.Tools[:0], Past: q.Past[:0], Texts: q.Texts[:0]}
 	if err := q.t.Parse(body); err != nil {
 		return nil, refuse("request body", "%v", err)
 	}
@@ -52,15 +55,13 @@ func Read(r Route, body []byte, old *Request) (*Request, error) {
 	t := &q.t
 	q.Model = t.Str(t.Get(0, "model"))
 	q.Stream = t.Kind(t.Get(0, "stream")) == tape.True
-	if tools := t.Get(0, "tools"); t.Kind(tools) == tape.Array {
-		for i, end := tools+1, t.After(tools); i < end; i = t.After(i) {
-			from := i
-			if r.Dialect == Chat {
-				from = t.Get(i, "function")
-			}
-			s, e := t.Span(i)
-			q.Tools = append(q.Tools, Tool{s, e, t.Str(t.Get(from, "name"))})
-		}
+	if r.Dialect == Responses {
+		q.responses()
+		return q, nil
+	}
+	q.tools(t.Get(0, "tools"))
+	if r.Dialect == Messages {
+		q.text(t.Get(0, "system"), "system", -1)
 	}
 	if ms := t.Get(0, "messages"); t.Kind(ms) == tape.Array {
 		for i, end := ms+1, t.After(ms); i < end; i = t.After(i) {
@@ -74,15 +75,39 @@ func Read(r Route, body []byte, old *Request) (*Request, error) {
 	return q, nil
 }
 
+// tools takes the elements of an array of tools.
+func (q *Request) tools(list int) {
+	t := &q.t
+	if t.Kind(list) != tape.Array {
+		return
+	}
+	for i, end := list+1, t.After(list); i < end; i = t.After(i) {
+		from := i
+		if q.Dialect == Chat {
+			from = t.Get(i, "function")
+		}
+		s, e := t.Span(i)
+		q.Tools = append(q.Tools, Tool{s, e, t.Str(t.Get(from, "name")), i})
+	}
+}
+
 func (q *Request) messagesMessage(m int) {
 	t := &q.t
 	content := t.Get(m, "content")
 	role := t.Get(m, "role")
+	if t.Is(role, "system") {
+		q.text(content, "system", -1)
+		return
+	}
 	if t.Is(role, "user") {
 		results := false
+		q.text(content, "user", -1)
 		if t.Kind(content) == tape.Array {
 			for b, end := content+1, t.After(content); b < end; b = t.After(b) {
-				results = results || t.Is(t.Get(b, "type"), "tool_result")
+				if t.Is(t.Get(b, "type"), "tool_result") {
+					results = true
+					q.text(t.Get(b, "content"), "tool", t.Get(b, "tool_use_id"))
+				}
 			}
 		}
 		if !results {
@@ -105,10 +130,15 @@ func (q *Request) messagesMessage(m int) {
 func (q *Request) chatMessage(m int) {
 	t := &q.t
 	role := t.Get(m, "role")
-	if t.Is(role, "user") {
+	switch content := t.Get(m, "content"); {
+	case t.Is(role, "user"):
 		q.Turns++
 		q.Calls = 0
-		return
+		q.text(content, "user", -1)
+	case t.Is(role, "system"), t.Is(role, "developer"):
+		q.text(content, t.Str(role), -1)
+	case t.Is(role, "tool"):
+		q.text(content, "tool", t.Get(m, "tool_call_id"))
 	}
 	if !t.Is(role, "assistant") {
 		return
@@ -147,7 +177,7 @@ func (q *Request) Arguments(p Past) []byte {
 	if p.args < 0 {
 		return nil
 	}
-	if q.Dialect == Chat {
+	if q.Dialect != Messages {
 		return q.t.AppendStr(nil, p.args)
 	}
 	return q.t.Raw(p.args)
@@ -161,7 +191,7 @@ func (q *Request) Arguments(p Past) []byte {
 // answered is false.
 func (q *Request) Restore(p Past, name string, arguments []byte, result string) (edits []Edit, answered bool) {
 	t := &q.t
-	if p.name < 0 || p.args < 0 || p.id < 0 {
+	if p.name < 0 || p.args < 0 || p.id < 0 || q.Dialect == Responses {
 		return nil, false
 	}
 	edit := func(i int, new []byte) {
@@ -282,12 +312,16 @@ func (q *Request) setText(o int, text string) ([]Edit, bool) {
 	return replace(content)
 }
 
-// Guess tells the dialect of a request body by the shape of its tools: Chat
-// puts each inside a member `function`; everything else is taken for Messages.
+// Guess tells the dialect of a request body by its shape: `input` is
+// Responses; in Chat each tool stands in a member `function`; everything else
+// is taken for Messages.
 func Guess(body []byte) Dialect {
 	var t tape.Tape
 	if t.Parse(body) != nil {
 		return Messages
+	}
+	if t.Get(0, "input") >= 0 {
+		return Responses
 	}
 	tools := t.Get(0, "tools")
 	if t.Kind(tools) == tape.Array {

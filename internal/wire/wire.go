@@ -27,13 +27,15 @@ import (
 // Dialect is a wire format, under the name that the configuration uses.
 type Dialect string
 
-// The dialects that are guarded.
+// The dialects. Responses is read on the way up alone: its replies are not
+// judged yet, so it is not among the Dialects.
 const (
-	Messages Dialect = "anthropic-messages"
-	Chat     Dialect = "openai-chat"
+	Messages  Dialect = "anthropic-messages"
+	Chat      Dialect = "openai-chat"
+	Responses Dialect = "openai-responses"
 )
 
-// Dialects lists them.
+// Dialects lists those that are guarded.
 var Dialects = []Dialect{Messages, Chat}
 
 // Route is what a path asks for.
