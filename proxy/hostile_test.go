@@ -412,7 +412,7 @@ func TestDeterministic(t *testing.T) {
 	body := []byte(strings.Replace(chatAsk, `"description":"Runs a command."`, `"description":"Runs a command. Use sandbox_permissions to ask. It needs justification. Pass x_x. Or y_y.\n\n# sandbox_permissions\nfoo\n# b\n- danger-full-access"`, 1))
 	var first string
 	for i := range 200 {
-		n := rewrite.NewNarrower(Rules(over))
+		n := rewrite.NewNarrower(Rules(over), rewrite.Options{})
 		for range i % 3 { // warm memory in different ways
 			q, _ := wire.Read(wire.Route{Dialect: wire.Messages}, []byte(messagesAsk), nil)
 			rewrite.Apply(q, []byte(messagesAsk), n, nil)

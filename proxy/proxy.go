@@ -77,6 +77,16 @@ type Options struct {
 	// RefuseResidue refuses a call that asks for what can't be granted,
 	// instead of dropping the fields.
 	RefuseResidue bool
+	// KeepTexts leaves system, developer and context messages as they are,
+	// KeepHints what clients append to the results of calls.
+	KeepTexts, KeepHints bool
+	// Ceiling counts the widest mode as one in which nothing can be granted:
+	// the mode is pinned for the session.
+	Ceiling bool
+	// Follow lets running sessions take the schema's part of a changed
+	// configuration (policy, fields, what is narrowed), at the cost of one
+	// write of the prompt cache.
+	Follow bool
 
 	// OwnFiles are absolute paths of guardproxy's own files and directories,
 	// which no call may name.
@@ -231,13 +241,13 @@ func (h *Handler) Reload(o Options) error {
 	if len(kinds) > 0 {
 		g.table = g.table.WithKinds(kinds)
 	}
-	g.facts = policy.Facts{Mode: o.Policy.Mode, Approval: o.Policy.Approval, Approver: o.Policy.Approval == policy.ApprovalAsk}
+	g.facts = policy.Facts{Mode: o.Policy.Mode, Approval: o.Policy.Approval, Approver: o.Policy.Approval == policy.ApprovalAsk, Ceiling: o.Ceiling}
 	g.never, g.why = policy.Never(g.facts)
 	rules := schema.Rules{}
 	if g.never {
 		rules = Rules(o.Fields)
 	}
-	g.narrower = rewrite.NewNarrower(rules)
+	g.narrower = rewrite.NewNarrower(rules, rewrite.Options{KeepTexts: o.KeepTexts, KeepHints: o.KeepHints})
 	g.own = newOwnFiles(o.OwnFiles, o.Policy.Workspace)
 	g.inert = map[wire.Dialect]wire.Inert{}
 	for d, types := range o.Inert {

@@ -26,6 +26,8 @@ import (
 type exchange struct {
 	h       *Handler
 	g       *generation // pinned by the session
+	schema  *generation // what narrows: the same, or the newest with schema.follow
+	child   bool        // started by another session
 	route   wire.Route
 	client  *agents.Client // nil when unknown
 	session *session.Session
@@ -64,7 +66,7 @@ func (h *Handler) guarded(w http.ResponseWriter, r *http.Request, now *generatio
 
 	x := h.open(r, now, t, route)
 	x.model, x.turn, x.calls = q.Model, q.Turns, q.Calls
-	res := rewrite.Apply(q, body, x.g.narrower, h.keys)
+	res := rewrite.Apply(q, body, x.schema.narrower, h.keys)
 	x.tools = res.Tools
 	if slices.ContainsFunc(res.Tools, func(t *rewrite.Tool) bool { return t.Name == envelope.RefusedTool }) {
 		writeError(w, route.Dialect, http.StatusBadRequest, "reserved_tool", "a tool is called "+envelope.RefusedTool+", the name that refusals call because nobody has it: rename it")
@@ -99,12 +101,24 @@ func (h *Handler) open(r *http.Request, now *generation, t target, route wire.Ro
 		Agent:   now.table.AgentHeaders(x.client),
 		Parent:  now.table.ParentHeaders(x.client),
 	}, t.label, h.keys.Key(envelope.Credential))
+	pin := now
+	if id.Child() {
+		// A child shares its parent's prefix, so it is narrowed like it.
+		if parent := h.sessions.Lookup(id.Parent); parent != nil {
+			pin = parent.Facts().Pinned.(*generation)
+		}
+	}
 	s, created := h.sessions.Open(id, func() session.Facts {
-		p := now.opts.Policy
-		return session.Facts{Mode: p.Mode, Approval: p.Approval, Workspace: p.Workspace, Approver: now.facts.Approver, Generation: now.number, Pinned: now}
+		p := pin.opts.Policy
+		return session.Facts{Mode: p.Mode, Approval: p.Approval, Workspace: p.Workspace, Approver: pin.facts.Approver, Generation: pin.number, Pinned: pin}
 	})
-	x.session = s
+	x.session, x.child = s, id.Child()
 	x.g = s.Facts().Pinned.(*generation)
+	x.schema = x.g
+	if now.opts.Follow && now != x.g {
+		x.schema = now
+		x.once(fmt.Sprintf("schema follows configuration %d: the prompt cache is written once more", now.number))
+	}
 	if created {
 		h.log.Info("session", "session", s.ID(), "client", x.clientID(), "identified_by", string(id.Source), "child", id.Child(),
 			"mode", x.g.opts.Policy.Mode, "approval", x.g.opts.Policy.Approval, "narrowing", x.g.never, "why", string(x.g.why), "configuration", x.g.number)
@@ -134,13 +148,18 @@ func (x *exchange) once(kind string, args ...any) {
 func (x *exchange) noteRewrite(res *rewrite.Result) {
 	narrowed := false
 	for _, t := range res.Tools {
-		narrowed = narrowed || t.Changed
+		narrowed = narrowed || t.Changed || t.Report.Dropped
 		for _, s := range t.Report.Suspicious {
 			x.once("schema: looked like an escalation and stayed", "tool", t.Name, "what", s)
 		}
 	}
+	for _, t := range res.Texts {
+		if len(t.Report.Cuts) > 0 {
+			x.once("text narrowed: "+t.Role, "tool", t.Tool, "cuts", len(t.Report.Cuts))
+		}
+	}
 	if narrowed {
-		x.once("schema narrowed", "removed", strings.Join(res.Removed(), " "))
+		x.once("schema narrowed", "removed", strings.Join(res.Removed, " "))
 	}
 	if res.Restored.Calls > 0 {
 		x.once("history restored", "calls", res.Restored.Calls)

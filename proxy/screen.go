@@ -286,14 +286,19 @@ func parsed(v agents.Value) command.Parsed {
 // dropped together, or refused.
 func (j *judgement) residue() (edited []byte, why policy.Reason, ref *refusal) {
 	x := j.x
-	if j.spec.Escalates && x.g.never {
+	g := x.schema
+	facts := g.facts
+	if x.child {
+		facts = policy.Delegate(facts, "") // there is nobody in front of a child
+	}
+	if never, _ := policy.Never(facts); j.spec.Escalates && never {
 		return nil, "", &refusal{cause: "escalation", why: "this tool asks for permissions, and none can be granted in this session", accept: "Go on within the permissions that you have."}
 	}
 	var names []string
 	for _, f := range j.spec.Escalation {
 		names = append(names, f.Name)
 	}
-	if over, ok := x.g.opts.Fields[j.call.Name]; ok {
+	if over, ok := g.opts.Fields[j.call.Name]; ok {
 		names = append(names, over.Add...)
 		names = slices.DeleteFunc(names, func(n string) bool { return slices.Contains(over.Remove, n) })
 	}
@@ -312,16 +317,16 @@ func (j *judgement) residue() (edited []byte, why policy.Reason, ref *refusal) {
 	}
 	a.NeedsReason = x.client != nil && x.client.NeedsReason
 	option := policy.OptionDrop
-	if x.g.opts.RefuseResidue {
+	if g.opts.RefuseResidue {
 		option = policy.OptionRefuse
 	}
-	action, why := policy.Residue(a, x.g.facts, option)
+	action, why := policy.Residue(a, facts, option)
 	switch action {
 	case policy.Drop:
 		return cutMembers(&j.args, a.Present), why, nil
 	case policy.Refuse:
 		return nil, why, &refusal{cause: "escalation",
-			why:    fmt.Sprintf("the mode of this session is %s and no value of %s can be granted", x.g.opts.Policy.Mode, strings.Join(a.Present, " or ")),
+			why:    fmt.Sprintf("the mode of this session is %s and no value of %s can be granted", facts.Mode, strings.Join(a.Present, " or ")),
 			accept: "Send the call again without " + strings.Join(a.Present, " and ") + "."}
 	}
 	return nil, "", nil

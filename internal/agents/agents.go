@@ -198,6 +198,9 @@ type Client struct {
 	// Refusal is the form for calls that are no shell call: UnknownTool or
 	// Invalid.
 	Refusal Refusal
+	// Contexts are the beginnings of user messages in which the client itself
+	// states its policy to the model.
+	Contexts []string
 	// NeedsReason says that the client rejects a call that asks for more
 	// without a justification, instead of asking its user.
 	NeedsReason bool
@@ -332,6 +335,17 @@ func (t *Table) Detect(get func(string) string) *Client {
 		found = &t.clients[i]
 	}
 	return found
+}
+
+// Contexts returns the beginnings of user messages in which some client states
+// its policy, sorted. The slice is new.
+func (t *Table) Contexts() []string {
+	var out []string
+	for i := range t.clients {
+		out = append(out, t.clients[i].Contexts...)
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
 }
 
 // SessionHeaders returns every header in which some client carries the

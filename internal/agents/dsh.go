@@ -18,6 +18,7 @@ var dsh = Client{
 	// session_id is what its Responses route sends instead.
 	Session: []string{"X-Deepseek-Harness-Session-Id", "session_id"},
 	Refusal: UnknownTool, NeedsReason: true,
+	Contexts: []string{"Current runtime context."},
 	Tools: []Tool{
 		{Name: "bash", Kind: Shell, Seen: true, Refusal: Printf, Escalation: dshEscalation,
 			Command: []Arg{{Path: "command", Form: String, Required: true}},

@@ -46,6 +46,7 @@ func (t *Table) Rules(over map[string]Override) schema.Rules {
 			out.Tools[name] = fields
 		}
 	}
+	out.Drop = t.Escalators()
 	return out
 }
 

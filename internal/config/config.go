@@ -112,10 +112,14 @@ type Wasm struct {
 
 // Schema changes what is removed from tool schemas.
 type Schema struct {
-	Fields  map[string]FieldEdit `yaml:"fields"`
-	Follow  bool                 `yaml:"follow" later:"true"`
-	Ceiling bool                 `yaml:"ceiling" later:"true"`
-	Residue string               `yaml:"residue" one:"drop refuse"`
+	Fields map[string]FieldEdit `yaml:"fields"`
+	// Texts and Hints: whether system, developer and context messages, and
+	// what clients append to results, are narrowed too.
+	Texts   bool   `yaml:"texts"`
+	Hints   bool   `yaml:"hints"`
+	Follow  bool   `yaml:"follow"`
+	Ceiling bool   `yaml:"ceiling"`
+	Residue string `yaml:"residue" one:"drop refuse"`
 }
 
 // FieldEdit changes the catalogue's list of escalation fields of one tool.
@@ -156,7 +160,7 @@ func Default() *Config {
 		Listen:       "127.0.0.1:8788",
 		Policy:       Policy{Mode: policy.WorkspaceWrite, Approval: policy.ApprovalNever},
 		Wasm:         Wasm{Deadline: Duration(250 * time.Millisecond), Memory: 16 << 20},
-		Schema:       Schema{Residue: string(policy.OptionDrop)},
+		Schema:       Schema{Texts: true, Hints: true, Residue: string(policy.OptionDrop)},
 		UnknownTools: "pass",
 		Confine:      Confine{Lane: "off"},
 	}

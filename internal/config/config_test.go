@@ -129,8 +129,7 @@ var mistakes = []struct{ name, text string }{
 	{"memory that overflows", "wasm: {memory: 99999999999GiB}\n"},
 	{"negative memory", "wasm: {memory: -64KiB}\n"},
 
-	{"follow", "schema: {follow: true}\n"},
-	{"ceiling", "schema: {ceiling: true}\n"},
+	{"follow", "schema: {follow: yes please}\n"},
 	{"residue", "schema: {residue: keep}\n"},
 	{"field under add and remove", "schema: {fields: {t: {add: [a, b], remove: [b]}}}\n"},
 	{"field twice", "schema: {fields: {t: {add: [a, a]}}}\n"},

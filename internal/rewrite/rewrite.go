@@ -9,7 +9,8 @@ package rewrite
 import (
 	"bytes"
 	"hash/maphash"
-	"strconv"
+	"maps"
+	"slices"
 	"sync"
 
 	"github.com/guardproxy/guardproxy/internal/agents"
@@ -21,8 +22,17 @@ import (
 // Result is a rewritten body and what was done to it.
 type Result struct {
 	Body []byte
-	// Tools are the declarations of the request's tools, in order.
+	// Tools are the declarations of the request's tools, in order, those that
+	// were dropped included.
 	Tools []*Tool
+	// Removed is what tools lost, as JSON pointers into the body as it came.
+	Removed []string
+	// Texts are the texts that lost something, or look as if they should have,
+	// in order.
+	Texts []Text
+	// Stayed counts texts of which nothing would have been left and which could
+	// not go, since their message would have been left with none.
+	Stayed int
 	// Restored counts refusals in the history that became the model's own
 	// calls again.
 	Restored envelope.Restored
@@ -44,15 +54,11 @@ type Tool struct {
 	original []byte
 }
 
-// Removed lists what was taken out, as JSON pointers into the body.
-func (r *Result) Removed() []string {
-	var out []string
-	for i, t := range r.Tools {
-		for _, p := range t.Report.Removed {
-			out = append(out, "/tools/"+strconv.Itoa(i)+p)
-		}
-	}
-	return out
+// Text is what became of one text beside the tools.
+type Text struct {
+	Role   string // system, developer, user or tool
+	Tool   string // of a result
+	Report schema.TextReport
 }
 
 // Apply rewrites the body that q was read from. keys may be nil: then nothing
@@ -60,14 +66,26 @@ func (r *Result) Removed() []string {
 func Apply(q *wire.Request, body []byte, n *Narrower, keys *envelope.Keyring) Result {
 	var res Result
 	var edits []wire.Edit
+	var gone []wire.Tool
 	res.Tools = make([]*Tool, len(q.Tools))
 	for i, t := range q.Tools {
 		tool := n.Tool(q.Dialect, body[t.Start:t.End])
 		res.Tools[i] = tool
-		if tool.Changed {
+		switch {
+		case tool.Report.Dropped:
+			gone = append(gone, t)
+			res.Removed = append(res.Removed, t.Pointer())
+		case tool.Changed:
+			for _, p := range tool.Report.Removed {
+				res.Removed = append(res.Removed, t.Pointer()+p)
+			}
 			edits = append(edits, wire.Edit{Start: t.Start, End: t.End, New: tool.Narrowed})
 		}
 	}
+	if len(gone) > 0 {
+		edits = append(edits, q.CutTools(gone)...)
+	}
+	edits = append(edits, n.texts(q, body, &res)...)
 	if keys != nil {
 		var more []wire.Edit
 		more, res.Restored = keys.Restore(q)
@@ -81,21 +99,54 @@ func Apply(q *wire.Request, body []byte, n *Narrower, keys *envelope.Keyring) Re
 // session declares the same tools with every request. The memory changes
 // nothing but the time it takes. It is safe for concurrent use.
 type Narrower struct {
-	rules schema.Rules
-	seed  maphash.Seed
-	limit int
+	rules    schema.Rules
+	opts     Options
+	contexts []string // beginnings of user texts that a client wrote
+	names    [][]byte // of the fields and tools that go
+	seed     maphash.Seed
+	limit    int
 
 	mu    sync.Mutex
 	known map[uint64]*Tool
+	said  map[uint64]*text
 	size  int
+}
+
+// Options switch off parts of the narrowing.
+type Options struct {
+	// KeepTexts leaves system, developer and context messages alone.
+	KeepTexts bool
+	// KeepHints leaves what clients append to the results of calls.
+	KeepHints bool
+}
+
+// text is a remembered text.
+type text struct {
+	kind     byte
+	original []byte
+	narrowed []byte
+	report   schema.TextReport
 }
 
 const memory = 16 << 20 // bytes of declarations remembered
 
 // NewNarrower narrows by rules, which must not be changed afterwards. Empty
 // rules narrow nothing.
-func NewNarrower(rules schema.Rules) *Narrower {
-	return &Narrower{rules: rules, seed: maphash.MakeSeed(), limit: memory, known: map[uint64]*Tool{}}
+func NewNarrower(rules schema.Rules, o Options) *Narrower {
+	n := &Narrower{rules: rules, opts: o, contexts: agents.Builtin().Contexts(), seed: maphash.MakeSeed(), limit: memory, known: map[uint64]*Tool{}, said: map[uint64]*text{}}
+	names := map[string]bool{}
+	for _, fields := range rules.Tools {
+		for _, f := range fields {
+			names[f.Name] = true
+		}
+	}
+	for _, name := range rules.Drop {
+		names[name] = true
+	}
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		n.names = append(n.names, []byte(name))
+	}
+	return n
 }
 
 // Tool reads and narrows one element of a request's tools.
@@ -119,10 +170,126 @@ func (n *Narrower) Tool(d wire.Dialect, tool []byte) *Tool {
 	t.Changed = len(t.Narrowed) != len(t.original) // narrowing only removes
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.size += len(tool); n.size > n.limit {
-		clear(n.known)
-		n.size = len(tool)
-	}
+	n.room(len(tool))
 	n.known[sum] = t
+	return t
+}
+
+// room makes room for one more entry; the lock is held.
+func (n *Narrower) room(size int) {
+	if n.size += size; n.size > n.limit {
+		clear(n.known)
+		clear(n.said)
+		n.size = size
+	}
+}
+
+// Kinds of texts, by what is narrowed in them.
+const (
+	free = 't' // what a client says to the model
+	hint = 'h' // what a client appends to a result
+)
+
+// texts narrows the texts of a request beside its tools.
+func (n *Narrower) texts(q *wire.Request, body []byte, res *Result) (edits []wire.Edit) {
+	if len(n.names) == 0 {
+		return nil
+	}
+	var gone []wire.Text
+	for _, x := range q.Texts {
+		raw := body[x.Start:x.End]
+		kind, tool := byte(free), ""
+		switch x.Role {
+		case "system", "developer":
+			if n.opts.KeepTexts || !n.mentions(raw) {
+				continue
+			}
+		case "user":
+			if n.opts.KeepTexts || !n.context(raw) || !n.mentions(raw) {
+				continue
+			}
+		case "tool":
+			// A hint stands at the end; the rest is what a command printed.
+			if n.opts.KeepHints || !n.mentions(raw[max(0, len(raw)-hintReach):]) {
+				continue
+			}
+			if tool = q.Tool(x); n.rules.Tools[tool] == nil {
+				continue
+			}
+			kind = hint
+		default:
+			continue
+		}
+		t := n.text(kind, raw)
+		if len(t.narrowed) == len(raw) && len(t.report.Suspicious) == 0 {
+			continue
+		}
+		done := Text{Role: x.Role, Tool: tool, Report: t.report}
+		switch {
+		case len(t.narrowed) == len(raw):
+		case !t.report.Empty:
+			edits = append(edits, wire.Edit{Start: x.Start, End: x.End, New: t.narrowed})
+		case kind == free && !q.Sole(x):
+			gone = append(gone, x)
+		default:
+			res.Stayed++
+		}
+		res.Texts = append(res.Texts, done)
+	}
+	if len(gone) > 0 {
+		more, stayed := q.CutTexts(gone)
+		edits = append(edits, more...)
+		res.Stayed += stayed
+	}
+	return edits
+}
+
+// hintReach is how far from the end of a result a hint is looked for, in bytes.
+const hintReach = 4 << 10
+
+// mentions reports whether raw may name one of the fields or tools that go. An
+// escape of an ASCII letter could spell one, so it counts.
+func (n *Narrower) mentions(raw []byte) bool {
+	for _, name := range n.names {
+		if bytes.Contains(raw, name) {
+			return true
+		}
+	}
+	return bytes.Contains(raw, []byte(`\u00`))
+}
+
+// context reports whether a user's text is one that a client wrote.
+func (n *Narrower) context(raw []byte) bool {
+	for _, c := range n.contexts {
+		if len(raw) > len(c) && string(raw[1:len(c)+1]) == c {
+			return true
+		}
+	}
+	return false
+}
+
+// text narrows one string token, or remembers what became of it.
+func (n *Narrower) text(kind byte, raw []byte) *text {
+	var h maphash.Hash
+	h.SetSeed(n.seed)
+	h.WriteByte(kind)
+	h.Write(raw)
+	sum := h.Sum64()
+	n.mu.Lock()
+	t := n.said[sum]
+	n.mu.Unlock()
+	if t != nil && t.kind == kind && bytes.Equal(t.original, raw) {
+		return t
+	}
+	t = &text{kind: kind, original: bytes.Clone(raw)}
+	if kind == hint {
+		t.narrowed, t.report = schema.NarrowHint(t.original, n.rules)
+	} else {
+		t.narrowed, t.report = schema.NarrowText(t.original, n.rules)
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.room(len(raw))
+	n.said[sum] = t
 	return t
 }

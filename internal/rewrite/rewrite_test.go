@@ -40,23 +40,23 @@ func apply(t interface{ Fatal(...any) }, d wire.Dialect, body []byte, n *Narrowe
 func TestApply(t *testing.T) {
 	body := `{"messages":[],"tools":[{"name":"Read","input_schema":{"properties":{"p":{}}}},{"name":"Bash","description":"Runs.","input_schema":{"properties":{"command":{"type":"string"}, "dangerouslyDisableSandbox":{"type":"boolean"}},"required":["command"]},"cache_control":{}}],"x":1}`
 	want := `{"messages":[],"tools":[{"name":"Read","input_schema":{"properties":{"p":{}}}},{"name":"Bash","description":"Runs.","input_schema":{"properties":{"command":{"type":"string"}},"required":["command"]},"cache_control":{}}],"x":1}`
-	res := apply(t, wire.Messages, []byte(body), NewNarrower(rules), nil)
+	res := apply(t, wire.Messages, []byte(body), NewNarrower(rules, Options{}), nil)
 	if string(res.Body) != want {
 		t.Errorf("got  %s\nwant %s", res.Body, want)
 	}
-	if diff := cmp.Diff([]string{"/tools/1/input_schema/properties/dangerouslyDisableSandbox"}, res.Removed()); diff != "" {
+	if diff := cmp.Diff([]string{"/tools/1/input_schema/properties/dangerouslyDisableSandbox"}, res.Removed); diff != "" {
 		t.Error(diff)
 	}
 	if len(res.Tools) != 2 || res.Tools[1].Name != "Bash" || !cmp.Equal(res.Tools[1].Required, []string{"command"}) || res.Tools[0].Changed || !res.Tools[1].Changed {
 		t.Errorf("%+v", res.Tools)
 	}
 	in := []byte(body)
-	if res := apply(t, wire.Messages, in, NewNarrower(schema.Rules{}), keys(t)); &res.Body[0] != &in[0] {
+	if res := apply(t, wire.Messages, in, NewNarrower(schema.Rules{}, Options{}), keys(t)); &res.Body[0] != &in[0] {
 		t.Error("without rules the body was copied")
 	}
 	// The rules name tools of one dialect's shape; the other's are found too.
 	chat := `{"tools":[{"type":"function","function":{"name":"bash","parameters":{"properties":{"command":{},"justification":{},"sandbox_permissions":{}}}}}]}`
-	if res := apply(t, wire.Chat, []byte(chat), NewNarrower(rules), nil); string(res.Body) != `{"tools":[{"type":"function","function":{"name":"bash","parameters":{"properties":{"command":{}}}}}]}` {
+	if res := apply(t, wire.Chat, []byte(chat), NewNarrower(rules, Options{}), nil); string(res.Body) != `{"tools":[{"type":"function","function":{"name":"bash","parameters":{"properties":{"command":{}}}}}]}` {
 		t.Errorf("%s", res.Body)
 	}
 }
@@ -91,12 +91,12 @@ func request(r *rapid.T, k *envelope.Keyring) []byte {
 // nothing.
 func TestPureFunction(t *testing.T) {
 	k := keys(t)
-	used := NewNarrower(rules)
+	used := NewNarrower(rules, Options{})
 	rapid.Check(t, func(r *rapid.T) {
 		body := request(r, k)
 		a := apply(r, wire.Messages, body, used, k)
-		b := apply(r, wire.Messages, body, NewNarrower(rules), keys(r))
-		if !bytes.Equal(a.Body, b.Body) || !cmp.Equal(a.Removed(), b.Removed()) || a.Restored != b.Restored {
+		b := apply(r, wire.Messages, body, NewNarrower(rules, Options{}), keys(r))
+		if !bytes.Equal(a.Body, b.Body) || !cmp.Equal(a.Removed, b.Removed) || a.Restored != b.Restored {
 			r.Fatalf("%s\n%s", a.Body, b.Body)
 		}
 		if !json.Valid(a.Body) {
@@ -120,7 +120,7 @@ func TestPrefixStays(t *testing.T) {
 		}
 		end := bytes.Index(long, []byte(`],"tools":`))
 		short := append(bytes.Clone(long[:n]), long[end:]...)
-		a, b := apply(r, wire.Messages, short, NewNarrower(rules), k), apply(r, wire.Messages, long, NewNarrower(rules), k)
+		a, b := apply(r, wire.Messages, short, NewNarrower(rules, Options{}), k), apply(r, wire.Messages, long, NewNarrower(rules, Options{}), k)
 		am := a.Body[:bytes.Index(a.Body, []byte(`],"tools":`))]
 		if !bytes.HasPrefix(b.Body, am) {
 			r.Fatalf("the prefix moved:\n%s\n%s", a.Body, b.Body)
@@ -133,7 +133,7 @@ func TestPrefixStays(t *testing.T) {
 }
 
 func TestNarrowerForgetsAndIsSafe(t *testing.T) {
-	n := NewNarrower(rules)
+	n := NewNarrower(rules, Options{})
 	n.limit = 1000
 	var wg sync.WaitGroup
 	for g := range 4 {

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"bytes"
+	"strconv"
 
 	"github.com/guardproxy/guardproxy/internal/tape"
 )
@@ -30,7 +31,17 @@ type Request struct {
 type Tool struct {
 	Start, End int
 	Name       string // "" when it has none (some hosted tools)
-	node       int
+	node, list int
+	item, at   int // of the input item, −1 for the request's own tools; in the array
+}
+
+// Pointer is where the tool stands in the body, as a JSON pointer.
+func (t Tool) Pointer() string {
+	p := "/tools/" + strconv.Itoa(t.at)
+	if t.item >= 0 {
+		p = "/input/" + strconv.Itoa(t.item) + p
+	}
+	return p
 }
 
 // Past is a call of the history. It is a handle for the methods of Request.
@@ -59,7 +70,7 @@ func Read(r Route, body []byte, old *Request) (*Request, error) {
 		q.responses()
 		return q, nil
 	}
-	q.tools(t.Get(0, "tools"))
+	q.tools(t.Get(0, "tools"), -1)
 	if r.Dialect == Messages {
 		q.text(t.Get(0, "system"), "system", -1)
 	}
@@ -75,19 +86,20 @@ func Read(r Route, body []byte, old *Request) (*Request, error) {
 	return q, nil
 }
 
-// tools takes the elements of an array of tools.
-func (q *Request) tools(list int) {
+// tools takes the elements of an array of tools; item is the place of the input
+// item that holds it, −1 for none.
+func (q *Request) tools(list, item int) {
 	t := &q.t
 	if t.Kind(list) != tape.Array {
 		return
 	}
-	for i, end := list+1, t.After(list); i < end; i = t.After(i) {
+	for at, i, end := 0, list+1, t.After(list); i < end; at, i = at+1, t.After(i) {
 		from := i
 		if q.Dialect == Chat {
 			from = t.Get(i, "function")
 		}
 		s, e := t.Span(i)
-		q.Tools = append(q.Tools, Tool{s, e, t.Str(t.Get(from, "name")), i})
+		q.Tools = append(q.Tools, Tool{s, e, t.Str(t.Get(from, "name")), i, list, item, at})
 	}
 }
 

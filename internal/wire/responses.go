@@ -10,14 +10,14 @@ import "github.com/guardproxy/guardproxy/internal/tape"
 // responses indexes the tools and texts of a Responses request.
 func (q *Request) responses() {
 	t := &q.t
-	q.tools(t.Get(0, "tools"))
+	q.tools(t.Get(0, "tools"), -1)
 	q.text(t.Get(0, "instructions"), "system", -1)
 	input := t.Get(0, "input")
 	if t.Kind(input) == tape.Array {
-		for i, end := input+1, t.After(input); i < end; i = t.After(i) {
+		for n, i, end := 0, input+1, t.After(input); i < end; n, i = n+1, t.After(i) {
 			switch typ := t.Get(i, "type"); {
 			case t.Is(typ, "additional_tools"):
-				q.tools(t.Get(i, "tools"))
+				q.tools(t.Get(i, "tools"), n)
 			case t.Is(typ, "message"), typ < 0:
 				role := t.Str(t.Get(i, "role"))
 				if role == "user" {

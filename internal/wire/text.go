@@ -7,9 +7,9 @@ import "github.com/guardproxy/guardproxy/internal/tape"
 type Text struct {
 	Start, End int
 	Role       string // system, developer, user, or tool for the result of a call
-	// node is the string, block the element of an array that holds nothing
-	// else of weight (−1: none), answers the id of the call (−1: none).
-	node, block, answers int
+	// block is the element of the array list that the string is the text of
+	// (−1: none), answers the id of the call (−1: none).
+	block, list, answers int
 }
 
 // text takes string i, or the text blocks of array i.
@@ -18,7 +18,7 @@ func (q *Request) text(i int, role string, answers int) {
 	switch t.Kind(i) {
 	case tape.String:
 		s, e := t.Span(i)
-		q.Texts = append(q.Texts, Text{s, e, role, i, -1, answers})
+		q.Texts = append(q.Texts, Text{s, e, role, -1, -1, answers})
 	case tape.Array:
 		for b, end := i+1, t.After(i); b < end; b = t.After(b) {
 			if typ := t.Get(b, "type"); !t.Is(typ, "text") && !t.Is(typ, "input_text") {
@@ -26,7 +26,7 @@ func (q *Request) text(i int, role string, answers int) {
 			}
 			if n := t.Get(b, "text"); t.Kind(n) == tape.String {
 				s, e := t.Span(n)
-				q.Texts = append(q.Texts, Text{s, e, role, n, b, answers})
+				q.Texts = append(q.Texts, Text{s, e, role, b, i, answers})
 			}
 		}
 	}
@@ -51,46 +51,77 @@ func (q *Request) Tool(x Text) string {
 	return name
 }
 
-// Cut returns the edit that takes a text out of the request together with its
-// block, for a text of which nothing stays: providers refuse empty text blocks.
-// The edit is false where the block is the only one of its message, or carries
-// a cache marker: then the text has to stay.
-func (q *Request) Cut(x Text) (Edit, bool) {
-	t := &q.t
-	if x.block < 0 || t.Get(x.block, "cache_control") >= 0 {
-		return Edit{}, false
-	}
-	return q.cutElement(x.block)
+// Sole reports whether a text can't go without leaving its message empty, or
+// without taking a cache marker along: then it has to stay.
+func (q *Request) Sole(x Text) bool {
+	return x.block < 0 || q.t.Get(x.block, "cache_control") >= 0 || q.t.Count(x.list) < 2
 }
 
-// CutTool returns the edit that takes a tool out of its array. It is false for
-// the last tool that is left there.
-func (q *Request) CutTool(tool Tool) (Edit, bool) { return q.cutElement(tool.node) }
-
-// cutElement takes element i out of its array, with one of the commas beside
-// it. The array is found by the text around the element: a comma after it, or
-// before it.
-func (q *Request) cutElement(i int) (Edit, bool) {
-	src := q.src
-	s, e := q.t.Span(i)
-	space := func(c byte) bool { return c == ' ' || c == '\n' || c == '\t' || c == '\r' }
-	after := e
-	for after < len(src) && space(src[after]) {
-		after++
+// CutTexts returns the edits that take texts out of the request together with
+// their blocks: providers refuse empty text blocks. A message keeps its last
+// block, and stayed counts those.
+func (q *Request) CutTexts(gone []Text) (edits []Edit, stayed int) {
+	blocks, lists := map[int]bool{}, map[int]int{}
+	for _, x := range gone {
+		blocks[x.block] = true
+		lists[x.list]++
 	}
-	if after < len(src) && src[after] == ',' {
-		after++
-		for after < len(src) && space(src[after]) {
-			after++
+	for _, x := range gone {
+		if lists[x.list] == q.t.Count(x.list) {
+			delete(blocks, x.block)
+			lists[x.list] = -1
+			stayed++
 		}
-		return Edit{s, after, nil}, true
 	}
-	before := s
-	for before > 0 && space(src[before-1]) {
-		before--
+	last := -1
+	for _, x := range gone {
+		if x.list != last {
+			last = x.list
+			edits = append(edits, q.cutElements(x.list, blocks)...)
+		}
 	}
-	if before > 0 && src[before-1] == ',' {
-		return Edit{before - 1, e, nil}, true
+	return edits, stayed
+}
+
+// CutTools returns the edits that take tools out of their arrays.
+func (q *Request) CutTools(gone []Tool) []Edit {
+	elements := map[int]bool{}
+	for _, t := range gone {
+		elements[t.node] = true
 	}
-	return Edit{}, false
+	var edits []Edit
+	last := -1
+	for _, t := range gone {
+		if t.list != last {
+			last = t.list
+			edits = append(edits, q.cutElements(t.list, elements)...)
+		}
+	}
+	return edits
+}
+
+// cutElements deletes elements of an array, run by run, each run with one of
+// the commas beside it.
+func (q *Request) cutElements(list int, gone map[int]bool) []Edit {
+	t := &q.t
+	var edits []Edit
+	kept := -1 // where the last element that stays ends
+	for i, end := list+1, t.After(list); i < end; i = t.After(i) {
+		from, to := t.Span(i)
+		if !gone[i] {
+			kept = to
+			continue
+		}
+		for n := t.After(i); n < end && gone[n]; n = t.After(n) {
+			i = n
+			_, to = t.Span(n)
+		}
+		if n := t.After(i); n < end {
+			to, _ = t.Span(n) // up to the next element
+		} else if kept >= 0 {
+			from = kept // the last ones: the comma before them goes
+		}
+		edits = append(edits, Edit{Start: from, End: to})
+	}
+	return edits
 }
