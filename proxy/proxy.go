@@ -155,6 +155,7 @@ type generation struct {
 	facts     policy.Facts
 	never     bool
 	why       policy.Why
+	rules     schema.Rules // what goes when nothing can be granted
 	narrower  *rewrite.Narrower
 	own       *ownFiles
 	inert     map[wire.Dialect]wire.Inert
@@ -243,9 +244,10 @@ func (h *Handler) Reload(o Options) error {
 	}
 	g.facts = policy.Facts{Mode: o.Policy.Mode, Approval: o.Policy.Approval, Approver: o.Policy.Approval == policy.ApprovalAsk, Ceiling: o.Ceiling}
 	g.never, g.why = policy.Never(g.facts)
+	g.rules = Rules(o.Fields)
 	rules := schema.Rules{}
 	if g.never {
-		rules = Rules(o.Fields)
+		rules = g.rules
 	}
 	g.narrower = rewrite.NewNarrower(rules, rewrite.Options{KeepTexts: o.KeepTexts, KeepHints: o.KeepHints})
 	g.own = newOwnFiles(o.OwnFiles, o.Policy.Workspace)

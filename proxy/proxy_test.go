@@ -972,3 +972,69 @@ func TestOptionsAreChecked(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestSchemaFollowsWhereAsked(t *testing.T) {
+	for _, follow := range []bool{false, true} {
+		r := newRig(t, answering(`{"content":[]}`), func(o *Options) { o.Follow = follow })
+		narrowed := func() bool {
+			n := len(r.seen())
+			r.send("/v1/messages", messagesAsk, "X-Claude-Code-Session-Id", "one")
+			return !strings.Contains(r.seen()[n], "dangerouslyDisableSandbox")
+		}
+		if !narrowed() {
+			t.Fatal("not narrowed at first")
+		}
+		o := r.h.current().opts
+		o.Policy.Approval = "ask"
+		if err := r.h.Reload(o); err != nil {
+			t.Fatal(err)
+		}
+		if got := narrowed(); got == follow {
+			t.Errorf("follow %v: after the change it is narrowed: %v", follow, got)
+		}
+		narrowed()
+		if n := strings.Count(r.log.String(), "the prompt cache is written once more"); n != map[bool]int{true: 1}[follow] {
+			t.Errorf("follow %v: the log says so %d times", follow, n)
+		}
+	}
+}
+
+// TestChildrenShareTheirParentsPrefix: a child is narrowed like its parent, even
+// when the configuration has changed in between, and nobody is in front of it.
+func TestChildrenShareTheirParentsPrefix(t *testing.T) {
+	r := newRig(t, answering(chatStream("bash", `{"command":"ls","description":"d","sandbox_permissions":"danger-full-access","justification":"please"}`)),
+		func(o *Options) { o.Policy.Approval = "ask" })
+	parent := []string{"User-Agent", "opencode/1", "X-Session-Id", "parent"}
+	child := []string{"User-Agent", "opencode/1", "X-Session-Id", "child", "X-Parent-Session-Id", "parent"}
+	_, _, got := r.send("/chat/completions", chatAsk, parent...)
+	if !strings.Contains(got, "danger-full-access") {
+		t.Errorf("the parent's request did not reach its approver: %s", got)
+	}
+	o := r.h.current().opts
+	o.Policy.Approval = "never"
+	if err := r.h.Reload(o); err != nil {
+		t.Fatal(err)
+	}
+	_, _, got = r.send("/chat/completions", chatAsk, child...)
+	if strings.Contains(got, "danger-full-access") {
+		t.Errorf("a child's request was left for an approver that it has not: %s", got)
+	}
+	if r.seen()[0] != r.seen()[1] {
+		t.Errorf("the child's prefix is another:\n%s\n%s", r.seen()[0], r.seen()[1])
+	}
+	r.send("/chat/completions", chatAsk, "User-Agent", "opencode/1", "X-Session-Id", "stranger")
+	if strings.Contains(r.seen()[2], "sandbox_permissions") {
+		t.Error("a session of its own does not have the new configuration")
+	}
+}
+
+func TestToolsThatOnlyAskForMore(t *testing.T) {
+	r := newRig(t, answering(messagesStream("request_permissions", `{}`)))
+	_, _, got := r.send("/v1/messages", strings.Replace(messagesAsk, `"tools":[`, `"tools":[{"name":"request_permissions","input_schema":{"type":"object"}},`, 1))
+	if strings.Contains(r.seen()[0], "request_permissions") || !strings.Contains(r.seen()[0], `"tools":[{"name":"Bash"`) {
+		t.Errorf("upstream saw %s", r.seen()[0])
+	}
+	if !strings.Contains(got, "none can be granted in this session") {
+		t.Errorf("a call to it: %s", got)
+	}
+}

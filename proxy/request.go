@@ -96,11 +96,13 @@ func (h *Handler) guarded(w http.ResponseWriter, r *http.Request, now *generatio
 // open finds the session of a request and what it has pinned.
 func (h *Handler) open(r *http.Request, now *generation, t target, route wire.Route) *exchange {
 	x := &exchange{h: h, route: route, client: now.table.Detect(r.Header.Get)}
-	id := session.Identify(r.Header, session.Headers{
-		Session: now.table.SessionHeaders(x.client),
-		Agent:   now.table.AgentHeaders(x.client),
-		Parent:  now.table.ParentHeaders(x.client),
-	}, t.label, h.keys.Key(envelope.Credential))
+	// A known client's own headers say who it is; of an unknown one, whatever
+	// some client uses.
+	names := session.Headers{Session: now.table.SessionHeaders(nil), Agent: now.table.AgentHeaders(nil), Parent: now.table.ParentHeaders(nil)}
+	if c := x.client; c != nil {
+		names = session.Headers{Session: c.Session, Agent: c.Agent, Parent: c.Parent}
+	}
+	id := session.Identify(r.Header, names, t.label, h.keys.Key(envelope.Credential))
 	pin := now
 	if id.Child() {
 		// A child shares its parent's prefix, so it is narrowed like it.

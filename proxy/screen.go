@@ -291,16 +291,15 @@ func (j *judgement) residue() (edited []byte, why policy.Reason, ref *refusal) {
 	if x.child {
 		facts = policy.Delegate(facts, "") // there is nobody in front of a child
 	}
-	if never, _ := policy.Never(facts); j.spec.Escalates && never {
+	if never, _ := policy.Never(facts); never && slices.Contains(g.rules.Drop, j.call.Name) {
 		return nil, "", &refusal{cause: "escalation", why: "this tool asks for permissions, and none can be granted in this session", accept: "Go on within the permissions that you have."}
 	}
+	// By the tool's name, whoever the client is: what narrowing takes out.
 	var names []string
-	for _, f := range j.spec.Escalation {
-		names = append(names, f.Name)
-	}
-	if over, ok := g.opts.Fields[j.call.Name]; ok {
-		names = append(names, over.Add...)
-		names = slices.DeleteFunc(names, func(n string) bool { return slices.Contains(over.Remove, n) })
+	for _, f := range g.rules.Tools[j.call.Name] {
+		if len(f.DeadValues) == 0 {
+			names = append(names, f.Name)
+		}
 	}
 	for k, t := 1, &j.args; k < t.After(0); k = t.After(k + 1) {
 		// Clients written in Go fold the case of keys.

@@ -85,12 +85,12 @@ func Apply(q *wire.Request, body []byte, n *Narrower, keys *envelope.Keyring) Re
 	if len(gone) > 0 {
 		edits = append(edits, q.CutTools(gone)...)
 	}
-	edits = append(edits, n.texts(q, body, &res)...)
+	var restored []wire.Edit
 	if keys != nil {
-		var more []wire.Edit
-		more, res.Restored = keys.Restore(q)
-		edits = append(edits, more...)
+		restored, res.Restored = keys.Restore(q)
+		edits = append(edits, restored...)
 	}
+	edits = append(edits, n.texts(q, body, restored, &res)...)
 	res.Body = wire.Splice(body, edits)
 	return res
 }
@@ -190,13 +190,17 @@ const (
 	hint = 'h' // what a client appends to a result
 )
 
-// texts narrows the texts of a request beside its tools.
-func (n *Narrower) texts(q *wire.Request, body []byte, res *Result) (edits []wire.Edit) {
+// texts narrows the texts of a request beside its tools. The result of a
+// restored call is the refusal's text already.
+func (n *Narrower) texts(q *wire.Request, body []byte, restored []wire.Edit, res *Result) (edits []wire.Edit) {
 	if len(n.names) == 0 {
 		return nil
 	}
 	var gone []wire.Text
 	for _, x := range q.Texts {
+		if slices.ContainsFunc(restored, func(e wire.Edit) bool { return e.Start < x.End && x.Start < e.End }) {
+			continue
+		}
 		raw := body[x.Start:x.End]
 		kind, tool := byte(free), ""
 		switch x.Role {
