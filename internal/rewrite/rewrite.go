@@ -214,7 +214,7 @@ func (n *Narrower) texts(q *wire.Request, body []byte, restored []wire.Edit, res
 			}
 		case "tool":
 			// A hint stands at the end; the rest is what a command printed.
-			if n.opts.KeepHints || !n.mentions(raw[max(0, len(raw)-hintReach):]) {
+			if n.opts.KeepHints || !endsInBracket(raw) || !n.mentions(raw[max(0, len(raw)-hintReach):]) {
 				continue
 			}
 			if tool = q.Tool(x); n.rules.Tools[tool] == nil {
@@ -246,6 +246,22 @@ func (n *Narrower) texts(q *wire.Request, body []byte, restored []wire.Edit, res
 		res.Stayed += stayed
 	}
 	return edits
+}
+
+// endsInBracket reports whether the last thing in a string token, white space
+// aside, is a closing bracket, as after a hint.
+func endsInBracket(raw []byte) bool {
+	raw = raw[:len(raw)-1]
+	for {
+		switch {
+		case bytes.HasSuffix(raw, []byte(`\n`)), bytes.HasSuffix(raw, []byte(`\r`)), bytes.HasSuffix(raw, []byte(`\t`)):
+			raw = raw[:len(raw)-2]
+		case bytes.HasSuffix(raw, []byte(" ")):
+			raw = raw[:len(raw)-1]
+		default:
+			return bytes.HasSuffix(raw, []byte("]")) || bytes.HasSuffix(raw, []byte(`\u005d`)) || bytes.HasSuffix(raw, []byte(`\u005D`))
+		}
+	}
 }
 
 // hintReach is how far from the end of a result a hint is looked for, in bytes.
