@@ -66,7 +66,12 @@ func (h *Handler) guarded(w http.ResponseWriter, r *http.Request, now *generatio
 
 	x := h.open(r, now, t, route)
 	x.model, x.turn, x.calls = q.Model, q.Turns, q.Calls
-	res := rewrite.Apply(q, body, x.schema.narrower, h.keys)
+	// The rewritten body goes into memory of the pool too: a request of some
+	// hundred kilobytes is otherwise mostly garbage.
+	out := newShared(&h.bodies)
+	defer out.release()
+	out.buf.Grow(len(body) + spliceRoom)
+	res := rewrite.ApplyTo(out.buf.AvailableBuffer(), q, body, x.schema.narrower, h.keys)
 	x.tools = res.Tools
 	if slices.ContainsFunc(res.Tools, func(t *rewrite.Tool) bool { return t.Name == envelope.RefusedTool }) {
 		writeError(w, route.Dialect, http.StatusBadRequest, "reserved_tool", "a tool is called "+envelope.RefusedTool+", the name that refusals call because nobody has it: rename it")
@@ -81,8 +86,12 @@ func (h *Handler) guarded(w http.ResponseWriter, r *http.Request, now *generatio
 		return
 	}
 	req.ContentLength = int64(len(res.Body))
-	req.Body = in.reader(res.Body)
-	req.GetBody = func() (io.ReadCloser, error) { return in.reader(res.Body), nil }
+	from := in
+	if len(res.Body) > 0 && &res.Body[0] != &body[0] {
+		from = out
+	}
+	req.Body = from.reader(res.Body)
+	req.GetBody = func() (io.ReadCloser, error) { return from.reader(res.Body), nil }
 	resp, err := h.transport.RoundTrip(req)
 	release() // the transport holds on to the body as long as it reads it
 	if err != nil {
@@ -92,6 +101,10 @@ func (h *Handler) guarded(w http.ResponseWriter, r *http.Request, now *generatio
 	defer resp.Body.Close()
 	x.down(w, r, req.URL, resp)
 }
+
+// spliceRoom is what restored calls may add to a body, in bytes, before new
+// memory is taken.
+const spliceRoom = 16 << 10
 
 // open finds the session of a request and what it has pinned.
 func (h *Handler) open(r *http.Request, now *generation, t target, route wire.Route) *exchange {

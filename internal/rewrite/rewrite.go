@@ -64,6 +64,12 @@ type Text struct {
 // Apply rewrites the body that q was read from. keys may be nil: then nothing
 // is restored.
 func Apply(q *wire.Request, body []byte, n *Narrower, keys *envelope.Keyring) Result {
+	return ApplyTo(nil, q, body, n, keys)
+}
+
+// ApplyTo is Apply with memory for the new body: that behind dst, whose length
+// is 0, is used as far as it is large enough.
+func ApplyTo(dst []byte, q *wire.Request, body []byte, n *Narrower, keys *envelope.Keyring) Result {
 	var res Result
 	var edits []wire.Edit
 	var gone []wire.Tool
@@ -91,7 +97,7 @@ func Apply(q *wire.Request, body []byte, n *Narrower, keys *envelope.Keyring) Re
 		edits = append(edits, restored...)
 	}
 	edits = append(edits, n.texts(q, body, restored, &res)...)
-	res.Body = wire.Splice(body, edits)
+	res.Body = wire.SpliceTo(dst, body, edits)
 	return res
 }
 

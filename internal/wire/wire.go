@@ -187,7 +187,11 @@ type Edit struct {
 
 // Splice applies edits, which must not overlap, and returns the new text.
 // Without edits the very same slice is returned.
-func Splice(src []byte, edits []Edit) []byte {
+func Splice(src []byte, edits []Edit) []byte { return SpliceTo(nil, src, edits) }
+
+// SpliceTo is Splice into the memory behind dst, whose length is 0, as far as
+// that is large enough.
+func SpliceTo(dst, src []byte, edits []Edit) []byte {
 	if len(edits) == 0 {
 		return src
 	}
@@ -196,14 +200,16 @@ func Splice(src []byte, edits []Edit) []byte {
 	for _, e := range edits {
 		n += len(e.New) - (e.End - e.Start)
 	}
-	out := make([]byte, 0, n)
+	if cap(dst) < n {
+		dst = make([]byte, 0, n)
+	}
 	at := 0
 	for _, e := range edits {
-		out = append(out, src[at:e.Start]...)
-		out = append(out, e.New...)
+		dst = append(dst, src[at:e.Start]...)
+		dst = append(dst, e.New...)
 		at = e.End
 	}
-	return append(out, src[at:]...)
+	return append(dst, src[at:]...)
 }
 
 // fields finds the named members of object i. at[k] is the value of names[k],
