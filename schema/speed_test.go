@@ -8,25 +8,15 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/tidwall/gjson"
 )
 
-// limit is a hundred times what these sizes take, for slow and busy machines. A
-// step that is worse than linear shows in BenchmarkLongText.
-const limit = 2 * time.Second
-
-// timed narrows and checks what must always hold.
-func timed(t *testing.T, name string, in []byte, r Rules) {
+// holds narrows and checks what must always hold. What it costs is
+// BenchmarkLongText's to say.
+func holds(t *testing.T, name string, in []byte, r Rules) {
 	t.Helper()
-	start := time.Now()
 	out, rep := Narrow(in, r)
-	d := time.Since(start)
-	t.Logf("%s: %d bytes in %v", name, len(in), d)
-	if d > limit {
-		t.Errorf("%s: took %v for %d bytes", name, d, len(in))
-	}
 	if !json.Valid(out) || !subsequence(out, in) || len(rep.Suspicious) > maxSuspicions {
 		t.Errorf("%s: not valid JSON, not a subsequence, or an endless report", name)
 	}
@@ -84,13 +74,10 @@ func TestLongTexts(t *testing.T) {
 	for _, tt := range pieces {
 		t.Run(tt.name, func(t *testing.T) {
 			long := long(tt.piece, 1<<15)
-			timed(t, "tool", fmt.Appendf(nil, `{"name":"bash","description":%s,"input_schema":{"properties":{"command":{}}}}`, token(long)), rules)
-			timed(t, "freeform tool", fmt.Appendf(nil, `{"type":"custom","name":"exec","description":%s}`, token(long)), rules)
-			start := time.Now()
-			out, _ := NarrowText(token(long), rules)
-			t.Logf("text: %v", time.Since(start))
-			if d := time.Since(start); d > limit || !json.Valid(out) {
-				t.Errorf("text: took %v, or is no JSON any more", d)
+			holds(t, "tool", fmt.Appendf(nil, `{"name":"bash","description":%s,"input_schema":{"properties":{"command":{}}}}`, token(long)), rules)
+			holds(t, "freeform tool", fmt.Appendf(nil, `{"type":"custom","name":"exec","description":%s}`, token(long)), rules)
+			if out, _ := NarrowText(token(long), rules); !json.Valid(out) {
+				t.Error("a text is no JSON any more")
 			}
 		})
 	}
@@ -126,7 +113,7 @@ func TestLargeSchemas(t *testing.T) {
 		{"examples", many(2000, `{"examples":[`, `{"x":%d,"a":{"x":%d}}`, `]}`)},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			timed(t, "tool", []byte(`{"name":"bash","description":"Set sandbox_permissions. `+strings.Repeat("See p_17 and sandbox_permissions. ", 500)+`","input_schema":`+tt.schema+`}`), nested)
+			holds(t, "tool", []byte(`{"name":"bash","description":"Set sandbox_permissions. `+strings.Repeat("See p_17 and sandbox_permissions. ", 500)+`","input_schema":`+tt.schema+`}`), nested)
 		})
 	}
 }
@@ -140,11 +127,7 @@ func TestDeepNesting(t *testing.T) {
 				open = `{"properties":`
 			}
 			in := []byte(`{"name":"bash","input_schema":{"properties":{"sandbox_permissions":` + strings.Repeat(open, depth) + `{}` + strings.Repeat(shut, depth) + `}}}`)
-			start := time.Now()
 			out, rep := Narrow(in, rules)
-			if d := time.Since(start); d > limit {
-				t.Errorf("%d × %s: took %v", depth, brackets, d)
-			}
 			if deep := depth > 1000; deep != same(in, out) || deep != (len(rep.Suspicious) == 1) {
 				t.Errorf("%d × %s: same slice %v, %q", depth, brackets, same(in, out), rep.Suspicious)
 			}
@@ -157,8 +140,6 @@ func TestManyTools(t *testing.T) {
 	in := tenKB(t)
 	in = in[:len(in):len(in)]
 	plain := []byte(`{"name":"tool_%d","description":"` + strings.Repeat("Prints a line. ", 25) + `","input_schema":{"type":"object","properties":{"path":{"type":"string"}}}}`)
-	start := time.Now()
-	total := 0
 	for i := range 20_000 {
 		tool := fmt.Appendf(nil, string(plain), i)
 		if i%1000 == 0 {
@@ -168,29 +149,6 @@ func TestManyTools(t *testing.T) {
 		if (i%1000 == 0) == same(out, tool) {
 			t.Fatalf("tool %d: same slice %v", i, same(out, tool))
 		}
-		total += len(tool)
-	}
-	t.Logf("%d bytes in %v", total, time.Since(start))
-	if d := time.Since(start); d > 2*limit {
-		t.Errorf("took %v for %d bytes", d, total)
-	}
-}
-
-// A tool that no rule names costs no memory beyond its name in the report.
-func TestStrangersAllocateNothing(t *testing.T) {
-	in := plainTool(t)
-	Narrow(in, rules)
-	if n := testing.AllocsPerRun(100, func() {
-		if out, _ := Narrow(in, rules); !same(out, in) {
-			t.Fatal("something removed")
-		}
-	}); n > 1 {
-		t.Errorf("%v allocations", n)
-	}
-	text := token(strings.Repeat("The user works here. ", 500))
-	NarrowText(text, rules)
-	if n := testing.AllocsPerRun(100, func() { NarrowText(text, rules) }); n > 0 {
-		t.Errorf("%v allocations for a text", n)
 	}
 }
 

@@ -3,7 +3,6 @@ package command
 import (
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
@@ -201,12 +200,8 @@ func TestLimits(t *testing.T) {
 		{"repeated scripts", strings.Repeat("eval "+strings.Repeat("eval ", 2000)+"a\n", 20)},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			start := time.Now()
 			if got := Parse(tc.script); !got.Opaque {
 				t.Error("not opaque")
-			}
-			if d := time.Since(start); d > 5*time.Second {
-				t.Errorf("took %v", d)
 			}
 		})
 	}
@@ -272,11 +267,7 @@ func FuzzParse(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		start := time.Now()
 		a, b := Parse(s), Parse(s)
-		if d := time.Since(start); d > 10*time.Second {
-			t.Fatalf("took %v", d)
-		}
 		if !cmp.Equal(a, b) {
 			t.Fatalf("two readings differ: %v and %v", a, b)
 		}
