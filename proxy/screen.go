@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"slices"
@@ -102,7 +103,7 @@ func (j *judgement) declared() *refusal {
 		if t.Name != j.call.Name || t.Name == "" {
 			continue
 		}
-		if j.tool != nil && j.tool != t {
+		if j.tool != nil && !bytes.Equal(j.tool.Narrowed, t.Narrowed) {
 			// Which of them the client runs is not known.
 			return &refusal{cause: "ambiguous_tool", why: "this request declares the tool twice, in different ways", accept: "Use another tool."}
 		}
