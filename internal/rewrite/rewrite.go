@@ -23,7 +23,8 @@ import (
 type Result struct {
 	Body []byte
 	// Tools are the declarations of the request's tools, in order, those that
-	// were dropped included.
+	// were dropped included. The slice is shared between requests and must not
+	// be changed.
 	Tools []*Tool
 	// Removed is what tools lost, as JSON pointers into the body as it came.
 	Removed []string
@@ -73,11 +74,9 @@ func ApplyTo(dst []byte, q *wire.Request, body []byte, n *Narrower, keys *envelo
 	var res Result
 	var edits []wire.Edit
 	var gone []wire.Tool
-	res.Tools = make([]*Tool, len(q.Tools))
+	res.Tools = n.tools(q, body)
 	for i, t := range q.Tools {
-		tool := n.Tool(q.Dialect, body[t.Start:t.End])
-		res.Tools[i] = tool
-		switch {
+		switch tool := res.Tools[i]; {
 		case tool.Report.Dropped:
 			gone = append(gone, t)
 			res.Removed = append(res.Removed, t.Pointer())
@@ -90,6 +89,10 @@ func ApplyTo(dst []byte, q *wire.Request, body []byte, n *Narrower, keys *envelo
 	}
 	if len(gone) > 0 {
 		edits = append(edits, q.CutTools(gone)...)
+		choice, pointer := q.CutChoice(gone)
+		if edits = append(edits, choice...); pointer != "" {
+			res.Removed = append(res.Removed, pointer)
+		}
 	}
 	var restored []wire.Edit
 	if keys != nil {
@@ -114,6 +117,7 @@ type Narrower struct {
 
 	mu    sync.Mutex
 	known map[uint64]*Tool
+	last  []*Tool // of the last request
 	said  map[uint64]*text
 	size  int
 }
@@ -153,6 +157,31 @@ func NewNarrower(rules schema.Rules, o Options) *Narrower {
 		n.names = append(n.names, []byte(name))
 	}
 	return n
+}
+
+// tools reads and narrows the tools of a request. Requests of a session mostly
+// declare the same ones, so they share the list.
+func (n *Narrower) tools(q *wire.Request, body []byte) []*Tool {
+	n.mu.Lock()
+	list := n.last
+	n.mu.Unlock()
+	own := false
+	for i, t := range q.Tools {
+		tool := n.Tool(q.Dialect, body[t.Start:t.End])
+		switch {
+		case own:
+			list = append(list, tool)
+		case i >= len(list) || list[i] != tool:
+			list = append(make([]*Tool, 0, len(q.Tools)), list[:i]...)
+			list, own = append(list, tool), true
+		}
+	}
+	if own {
+		n.mu.Lock()
+		n.last = list
+		n.mu.Unlock()
+	}
+	return list[:len(q.Tools):len(q.Tools)]
 }
 
 // Tool reads and narrows one element of a request's tools.

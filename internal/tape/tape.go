@@ -32,6 +32,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"math/bits"
 	"slices"
 	"unicode/utf16"
 	"unicode/utf8"
@@ -86,20 +87,30 @@ type Tape struct {
 	loneSurrogate bool
 	nul           bool
 	repeats       bool // keys may repeat
+	loose         bool // the inside of string values is not checked
 }
 
 // Parse indexes src, which must hold exactly one JSON value and white space.
 // The tape refers to src until the next Parse and never changes it. The error
 // is an *Error; after one the tape is empty.
 func (t *Tape) Parse(src []byte) error {
-	t.repeats = false
+	t.repeats, t.loose = false, false
 	return t.index(src)
 }
 
 // ParseRepeats is Parse for a reader who looks at every occurrence of a key: an
 // object may name one more than once. Get and Equal see the first alone.
 func (t *Tape) ParseRepeats(src []byte) error {
-	t.repeats = true
+	t.repeats, t.loose = true, false
+	return t.index(src)
+}
+
+// ParseLoose is Parse for a text whose reader is strict itself, and which may
+// be long: strings that are values are hopped over to their ends, without a
+// look at their escapes and control characters. LoneSurrogate and NUL then say
+// nothing; a broken escape is decoded as [Unescape] says.
+func (t *Tape) ParseLoose(src []byte) error {
+	t.repeats, t.loose = false, true
 	return t.index(src)
 }
 
@@ -293,11 +304,15 @@ func (t *Tape) parse() error {
 			}
 			continue
 		case '"':
-			end, err := t.str(i)
+			var err error
+			if t.loose {
+				i, err = t.hop(i)
+			} else {
+				i, err = t.str(i)
+			}
 			if err != nil {
 				return err
 			}
-			i = end
 		case 't':
 			if !bytes.HasPrefix(src[i:], []byte("true")) {
 				return fail(at, "an unknown word")
@@ -384,22 +399,47 @@ func (t *Tape) key(i int) (int, error) {
 	return skipSpace(t.src, i+1), nil
 }
 
-// str indexes the string that starts at src[i] and returns its end.
+// short marks the escapes of two bytes by their second one.
+var short = [256]bool{'"': true, '\\': true, '/': true, 'b': true, 'f': true, 'n': true, 'r': true, 't': true}
+
+// str indexes the string that starts at src[i] and returns its end. Almost all
+// of a request is the inside of strings, so eight bytes are looked at in one
+// step, and what stops it (a quote, a backslash, a control character) is found
+// by its bit.
 func (t *Tape) str(i int) (int, error) {
+	const ones, highs = 0x0101010101010101, 0x8080808080808080
 	src, start, escaped := t.src, i, false
 	i++
 	for {
-		i = skipPlain(src, i)
+		for i+8 <= len(src) {
+			w := binary.LittleEndian.Uint64(src[i:])
+			quote, slash := w^(ones*'"'), w^(ones*'\\')
+			// A lane's high bit says: zero, or less than a space. A borrow makes
+			// only lanes after a true one say so falsely.
+			hit := ((quote-ones)&^quote | (slash-ones)&^slash | (w-ones*0x20)&^w) & highs
+			if hit != 0 {
+				i += bits.TrailingZeros64(hit) >> 3
+				break
+			}
+			i += 8
+		}
+		for i < len(src) && src[i] >= 0x20 && src[i] != '"' && src[i] != '\\' {
+			i++ // within the last eight bytes
+		}
 		if i >= len(src) {
 			return 0, fail(len(src), "the text ends inside a string")
 		}
-		switch c := src[i]; {
-		case c == '"':
+		switch src[i] {
+		case '"':
 			i++
 			t.nodes = append(t.nodes, node{start: int32(start), end: int32(i), next: int32(len(t.nodes) + 1), kind: String, escaped: escaped})
 			return i, nil
-		case c == '\\':
+		case '\\':
 			escaped = true
+			if i+1 < len(src) && short[src[i+1]] {
+				i += 2
+				continue
+			}
 			n, err := t.escape(i)
 			if err != nil {
 				return 0, err
@@ -411,34 +451,58 @@ func (t *Tape) str(i int) (int, error) {
 	}
 }
 
+// hop indexes the string that starts at src[i] by its end alone: the first
+// quote after an even number of backslashes.
+func (t *Tape) hop(i int) (int, error) {
+	src, start, escaped := t.src, i, false
+	for i++; ; {
+		n := bytes.IndexByte(src[i:], '"')
+		if n < 0 {
+			return 0, fail(len(src), "the text ends inside a string")
+		}
+		from, even := i, true
+		for i += n; i > from && src[i-1] == '\\'; i-- {
+			even = !even
+		}
+		escaped = escaped || i < from+n
+		i = from + n + 1
+		if even {
+			break
+		}
+	}
+	escaped = escaped || bytes.IndexByte(src[start:i], '\\') >= 0
+	t.nodes = append(t.nodes, node{start: int32(start), end: int32(i), next: int32(len(t.nodes) + 1), kind: String, escaped: escaped})
+	return i, nil
+}
+
 // escape checks the escape at src[i] and returns its length in bytes. A whole
 // surrogate pair is one escape of 12.
 func (t *Tape) escape(i int) (int, error) {
 	if i+1 >= len(t.src) {
 		return 0, fail(len(t.src), "the text ends inside a string")
 	}
-	switch t.src[i+1] {
-	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
+	if short[t.src[i+1]] {
 		return 2, nil
-	case 'u':
-		r := hex4(t.src[i+2:])
-		if r < 0 {
-			return 0, fail(i, "a broken \\u escape")
-		}
-		switch {
-		case r == 0:
-			t.nul = true
-		case utf16.IsSurrogate(r):
-			if r < 0xDC00 && i+7 < len(t.src) && t.src[i+6] == '\\' && t.src[i+7] == 'u' {
-				if lo := hex4(t.src[i+8:]); lo >= 0xDC00 && lo <= 0xDFFF {
-					return 12, nil
-				}
-			}
-			t.loneSurrogate = true
-		}
-		return 6, nil
 	}
-	return 0, fail(i, "an unknown escape")
+	if t.src[i+1] != 'u' {
+		return 0, fail(i, "an unknown escape")
+	}
+	r := hex4(t.src[i+2:])
+	if r < 0 {
+		return 0, fail(i, "a broken \\u escape")
+	}
+	switch {
+	case r == 0:
+		t.nul = true
+	case utf16.IsSurrogate(r):
+		if r < 0xDC00 && i+7 < len(t.src) && t.src[i+6] == '\\' && t.src[i+7] == 'u' {
+			if lo := hex4(t.src[i+8:]); lo >= 0xDC00 && lo <= 0xDFFF {
+				return 12, nil
+			}
+		}
+		t.loneSurrogate = true
+	}
+	return 6, nil
 }
 
 // unique fails when object o names a key twice.
@@ -485,28 +549,6 @@ func (t *Tape) unique(o int) error {
 
 func skipSpace(src []byte, i int) int {
 	for i < len(src) && (src[i] == ' ' || src[i] == '\n' || src[i] == '\t' || src[i] == '\r') {
-		i++
-	}
-	return i
-}
-
-// skipPlain returns the first byte at or after i that is a quote, a backslash
-// or a control character, eight bytes at a time: almost all of a request is
-// the inside of strings.
-func skipPlain(src []byte, i int) int {
-	const ones, highs = 0x0101010101010101, 0x8080808080808080
-	for i+8 <= len(src) {
-		w := binary.LittleEndian.Uint64(src[i:])
-		quote, slash := w^(ones*'"'), w^(ones*'\\')
-		hit := (quote - ones) &^ quote
-		hit |= (slash - ones) &^ slash
-		hit |= (w - ones*0x20) &^ w
-		if hit&highs != 0 {
-			break
-		}
-		i += 8
-	}
-	for i < len(src) && src[i] >= 0x20 && src[i] != '"' && src[i] != '\\' {
 		i++
 	}
 	return i
@@ -580,7 +622,8 @@ func invalidAt(src []byte) int {
 }
 
 // Unescape appends the value of the JSON string body raw (without quotes) to
-// dst. raw must be valid, as a parsed string is; lone surrogates become U+FFFD.
+// dst. Lone surrogates become U+FFFD, as does a broken \u escape; of any other
+// escape that JSON does not know the backslash goes.
 func Unescape(dst, raw []byte) []byte {
 	for {
 		i := bytes.IndexByte(raw, '\\')
@@ -588,6 +631,9 @@ func Unescape(dst, raw []byte) []byte {
 			return append(dst, raw...)
 		}
 		dst = append(dst, raw[:i]...)
+		if i+1 == len(raw) {
+			return append(dst, '\\')
+		}
 		c := raw[i+1]
 		n := 2
 		switch c {
@@ -602,8 +648,12 @@ func Unescape(dst, raw []byte) []byte {
 		case 't':
 			dst = append(dst, '\t')
 		case 'u':
-			n = 6
 			r := hex4(raw[i+2:])
+			if r < 0 {
+				dst = utf8.AppendRune(dst, utf8.RuneError)
+				break
+			}
+			n = 6
 			if utf16.IsSurrogate(r) {
 				if len(raw) >= i+12 && raw[i+6] == '\\' && raw[i+7] == 'u' {
 					if full := utf16.DecodeRune(r, hex4(raw[i+8:])); full != utf8.RuneError {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"os"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -158,6 +159,9 @@ func TestIndexIsTheDocument(t *testing.T) {
 		if err := other.Parse(src); err != nil || !Equal(&tp, 0, &other, 0) {
 			r.Fatal("a document is not equal to itself")
 		}
+		if err := other.ParseLoose(src); err != nil || !slices.Equal(tp.nodes, other.nodes) {
+			r.Fatalf("read loosely, %s has other nodes", src)
+		}
 	})
 }
 
@@ -201,16 +205,25 @@ func TestEqual(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	for _, s := range []string{`{"a":[1,-2.5e3,"\ud83d\ude00"],"b":{"c":null}}`, `[]`, `"\u0000"`, `{"a":1,"\u0061":2}`, "\xff", `[1,2`, `{"a":tru}`, `1e`, `0.`, ` {"k" : "v" } `} {
+	for _, s := range []string{`{"a":[1,-2.5e3,"\ud83d\ude00"],"b":{"c":null}}`, `[]`, `"\u0000"`, `{"a":1,"\u0061":2}`, "\xff", `[1,2`, `{"a":tru}`, `1e`, `0.`, ` {"k" : "v" } `, `["\x", "\u12", "\\\""]`, "[\"a\nb\\\\\"]"} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, src []byte) {
-		var tp Tape
+		var tp, loose Tape
+		// Read loosely, a text has the same nodes, and a broken one has some
+		// that can be asked for.
+		slack := loose.ParseLoose(src)
+		if slack == nil {
+			build(&loose, 0)
+		}
 		if err := tp.Parse(src); err != nil {
 			if e := err.(*Error); e.Offset < 0 || e.Offset > len(src) {
 				t.Fatalf("offset %d of %d", e.Offset, len(src))
 			}
 			return
+		}
+		if slack != nil || !slices.Equal(tp.nodes, loose.nodes) {
+			t.Fatalf("read loosely, %q has other nodes: %v", src, slack)
 		}
 		// What we accept, both other readers accept, with the same value.
 		want, err := decode(src)
@@ -259,6 +272,16 @@ func BenchmarkParse400K(b *testing.B) {
 			}
 		}
 	})
+	b.Run("tape, loose", func(b *testing.B) {
+		var tp Tape
+		b.SetBytes(int64(len(src)))
+		b.ReportAllocs()
+		for b.Loop() {
+			if err := tp.ParseLoose(src); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
 	b.Run("gjson.Valid", func(b *testing.B) {
 		b.SetBytes(int64(len(src)))
 		for b.Loop() {
@@ -297,6 +320,30 @@ func TestParseRepeats(t *testing.T) {
 		}
 		if err := tp.ParseRepeats([]byte(`{"a":1,"a"}`)); err == nil {
 			t.Fatal("took broken JSON")
+		}
+	}
+}
+
+// What ParseLoose lets pass is decoded somehow, and what ends a string does not
+// depend on what is in it.
+func TestParseLoose(t *testing.T) {
+	for src, want := range map[string][]any{
+		`["\x","\u12","\uzzzz",""]`:   {"x", "\ufffd12", "\ufffdzzzz", ""},
+		`["\\","\"","\\\"",1]`:        {`\`, `"`, `\"`, json.Number("1")},
+		"[\"a\nb\",\"\\ud800\"]":      {"a\nb", "\ufffd"},
+		`[{"a\"b":"c\\"},"\\\\\\\\"]`: {map[string]any{`a"b`: `c\`}, `\\\\`},
+	} {
+		var tp Tape
+		if err := tp.ParseLoose([]byte(src)); err != nil {
+			t.Errorf("%s: %v", src, err)
+		} else if diff := cmp.Diff(any(want), build(&tp, 0)); diff != "" {
+			t.Errorf("%s: %s", src, diff)
+		}
+	}
+	for _, src := range []string{`"`, `"\"`, `["\\\"]`, `{"a":"b","a":"c"}`, `{"\x":1}`, "[\"\xff\"]", `["a"`} {
+		var tp Tape
+		if err := tp.ParseLoose([]byte(src)); err == nil {
+			t.Errorf("%s was read", src)
 		}
 	}
 }

@@ -56,15 +56,17 @@ func Read(r Route, body []byte, old *Request) (*Request, error) {
 	if q == nil {
 		q = &Request{}
 	}
-	*q = Request{Route: r, t: q.t, src: body, Tools: q.Tools[:0], Past: q.Past[:0], Texts: q.Texts[:0]}
-	if err := q.t.Parse(body); err != nil {
+	*q = Request{Route: r, Model: q.Model, t: q.t, src: body, Tools: q.Tools[:0], Past: q.Past[:0], Texts: q.Texts[:0]}
+	if err := q.t.ParseLoose(body); err != nil {
 		return nil, refuse("request body", "%v", err)
 	}
 	if q.t.Kind(0) != tape.Object {
 		return nil, refuse("request body", "it is %v, not an object", q.t.Kind(0))
 	}
 	t := &q.t
-	q.Model = t.Str(t.Get(0, "model"))
+	if model := t.Get(0, "model"); !t.Is(model, q.Model) {
+		q.Model = t.Str(model)
+	}
 	q.Stream = t.Kind(t.Get(0, "stream")) == tape.True
 	if r.Dialect == Responses {
 		q.responses()
@@ -99,8 +101,20 @@ func (q *Request) tools(list, item int) {
 			from = t.Get(i, "function")
 		}
 		s, e := t.Span(i)
-		q.Tools = append(q.Tools, Tool{s, e, t.Str(t.Get(from, "name")), i, list, item, at})
+		q.Tools = append(q.Tools, Tool{s, e, q.toolName(t.Get(from, "name")), i, list, item, at})
 	}
+}
+
+// toolName is the name at node i of the tool that is read next. A session's
+// requests declare the same tools, so the earlier request's string serves
+// again where it says the same.
+func (q *Request) toolName(i int) string {
+	if n := len(q.Tools); n < cap(q.Tools) {
+		if old := q.Tools[:n+1][n].Name; q.t.Is(i, old) {
+			return old
+		}
+	}
+	return q.t.Str(i)
 }
 
 func (q *Request) messagesMessage(m int) {
