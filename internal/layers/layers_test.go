@@ -21,14 +21,14 @@ const module = "github.com/guardproxy/guardproxy"
 var rows = [][]string{
 	{"internal/tape", "internal/wire/sse", "confine/launch"},
 	{"schema", "confine", "internal/wire"},
-	{"guards", "internal/envelope", "internal/policy", "internal/agents", "internal/command", "guards/sdk/go"},
+	{"guards", "internal/envelope", "internal/policy", "internal/agents", "internal/command", "internal/codemode", "guards/sdk/go"},
 	{"internal/rewrite", "internal/session", "internal/record", "internal/audit", "internal/config", "guards/wasm", "guards/examples", "guards/examples/no-root-delete"},
 	{"proxy", "cachecheck", "confine/run", "internal/control", "internal/fakemodel"},
 	{"cmd/guardproxy", "cmd/guardproxy-launch", "internal/e2e", "internal/layers"},
 }
 
 // pure packages take bytes and return bytes: no network, no files, no clock.
-var pure = []string{"schema", "cachecheck", "internal/wire", "internal/wire/sse", "internal/tape", "internal/rewrite", "internal/envelope", "internal/policy", "internal/agents", "internal/command"}
+var pure = []string{"schema", "cachecheck", "internal/wire", "internal/wire/sse", "internal/tape", "internal/rewrite", "internal/envelope", "internal/policy", "internal/agents", "internal/command", "internal/codemode"}
 
 var effects = []string{"net", "net/http", "os", "os/exec", "time", "log", "log/slog", "syscall", "math/rand", "math/rand/v2", "crypto/rand", "golang.org/x/sys/unix"}
 
