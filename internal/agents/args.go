@@ -47,7 +47,8 @@ func (t Tool) Dirs(args []byte) ([]Value, error) { return find(args, t.Dir) }
 
 // PathsIn returns the paths that a call of t names in path arguments and in
 // patches, without the directories of Dirs; each once for each Op, in the
-// order of the table and, for one argument, of the call. args and errors are
+// order of the table and, for one argument, of the call. A patch that can't be
+// read to its end is an error: its paths would not be all. args and errors are
 // as for Commands.
 func (t Tool) PathsIn(args []byte) ([]Path, error) {
 	var out []Path
@@ -75,6 +76,9 @@ func (t Tool) PathsIn(args []byte) ([]Path, error) {
 		return nil, err
 	}
 	for _, v := range patches {
+		if err := CheckPatch(v.Text); err != nil {
+			return nil, err
+		}
 		for _, p := range PatchPaths(v.Text) {
 			add(p)
 		}

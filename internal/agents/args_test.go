@@ -89,9 +89,11 @@ func TestPathsIn(t *testing.T) {
 		{"empty", "glob", "", `{"path":""}`, nil, false},
 		{"patch of a function", "apply_patch", "opencode", `{"patchText":"*** Begin Patch\n*** Delete File: x\n*** End Patch"}`, []Path{{"x", OpWrite}}, false},
 		{"patch of a freeform call", "apply_patch", "codex", `{"input":"*** Begin Patch\n*** Add File: y\n+z\n*** End Patch"}`, []Path{{"y", OpWrite}}, false},
-		{"patch, client unknown", "apply_patch", "", `{"input":"*** Update File: y\n","patchText":"*** Update File: z\n"}`, []Path{{"y", OpWrite}, {"z", OpWrite}}, false},
+		{"patch, client unknown", "apply_patch", "", `{"input":"*** Begin Patch\n*** Update File: y\n*** End Patch","patchText":"*** Begin Patch\n*** Update File: z\n*** End Patch\n"}`, []Path{{"y", OpWrite}, {"z", OpWrite}}, false},
 		{"missing", "Write", "claude-code", `{"content":"x"}`, nil, true},
 		{"wrong type", "write", "", `{"path":["a"]}`, nil, true},
+		{"a patch that is none", "apply_patch", "codex", `{"input":"--- a/x\n+++ b/x\n"}`, nil, true},
+		{"one of two patches is none", "apply_patch", "", `{"input":"*** Begin Patch\n*** Update File: y\n*** End Patch","patchText":"x"}`, nil, true},
 		{"patch of a wrong type", "apply_patch", "codex", `{"input":1}`, nil, true},
 	} {
 		t.Run(row.name, func(t *testing.T) {
@@ -121,7 +123,7 @@ func TestPathsAreFoundWhereverTheTableSays(t *testing.T) {
 			put(root, a.Path, value)
 		}
 		for _, a := range tool.Patch {
-			put(root, a.Path, "nothing")
+			put(root, a.Path, "*** Begin Patch\n*** Delete File: patched\n*** End Patch")
 		}
 		args, err := json.Marshal(root)
 		if err != nil {
@@ -134,6 +136,9 @@ func TestPathsAreFoundWhereverTheTableSays(t *testing.T) {
 		}
 		found := map[Op]bool{}
 		for _, p := range got {
+			if p.Path == "patched" && len(tool.Patch) > 0 {
+				continue
+			}
 			found[p.Op] = true
 			if p.Path != value {
 				t.Fatalf("path %q, want %q", p.Path, value)

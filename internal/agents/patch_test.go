@@ -1,6 +1,8 @@
 package agents
 
 import (
+	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -82,7 +84,77 @@ func TestPatchPathsOfTheGrammar(t *testing.T) {
 		if diff := cmp.Diff(want, PatchPaths(b)); diff != "" {
 			t.Fatalf("%s\n%s", b, diff)
 		}
+		if err := CheckPatch(b); err != nil {
+			t.Fatalf("%s\n%v", b, err)
+		}
+		// What is cut off, or has a line of another grammar, is no patch.
+		lines := strings.SplitAfter(b, "\n")
+		n := rapid.IntRange(1, len(lines)-2).Draw(t, "line")
+		if err := CheckPatch(strings.Join(lines[:n], "")); !errors.Is(err, ErrArgument) {
+			t.Fatalf("%q: %v", lines[:n], err)
+		}
+		if odd := strings.Join(slices.Insert(lines, n, "?"+nl), ""); CheckPatch(odd) == nil {
+			t.Fatalf("%q", odd)
+		}
 	})
+}
+
+func TestCheckPatch(t *testing.T) {
+	for _, row := range []struct{ name, patch, err string }{
+		{"all kinds", "*** Begin Patch\n*** Add File: new.txt\n+hello\n+\n*** Update File: a\n*** Move to: b\n@@ func\n x\n-x\n+y\n@@\n\n+z\n*** End of File\n*** Delete File: old.txt\n*** End Patch\n", ""},
+		{"an empty file", "*** Begin Patch\n*** Add File: a\n*** End Patch", ""},
+		{"only moved", "*** Begin Patch\n*** Update File: a\n*** Move to: b\n*** End Patch", ""},
+		{"in a here document", "<<'EOF'\n*** Begin Patch\n*** Add File: a\n+b\n*** End Patch\nEOF\n", ""},
+		{"spaces around markers", " *** Begin Patch \n *** Delete File: a \n\n*** End Patch ", ""},
+		{"a line of the file like a marker", "*** Begin Patch\n*** Update File: a\n *** x\n *** End Patch\n*** End Patch", ""},
+		{"nothing", "", "there is no patch"},
+		{"a unified diff", "--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n", "there is no patch"},
+		{"a unified diff in the frame", "*** Begin Patch\n--- a/x\n+++ b/x\n*** End Patch", "line 2 is none"},
+		{"no end", "*** Begin Patch\n*** Delete File: a\n", "has no end"},
+		{"no hunk", "*** Begin Patch\n*** End Patch", "line 2 ends a patch that changes nothing"},
+		{"before the frame", "*** Delete File: a\n*** Begin Patch\n*** Delete File: b\n*** End Patch", "line 1 stands before"},
+		{"behind the frame", "*** Begin Patch\n*** Delete File: b\n*** End Patch\n*** Begin Patch", "line 4 stands behind"},
+		{"an added line without its mark", "*** Begin Patch\n*** Add File: a\nb\n*** End Patch", "line 3 is none"},
+		{"an empty path", "*** Begin Patch\n*** Delete File: \n*** End Patch", "line 2 is none"},
+		{"an unknown marker", "*** Begin Patch\n*** Rename File: a\n*** End Patch", "line 2 is none"},
+		{"a move of nothing", "*** Begin Patch\n*** Delete File: a\n*** Move to: b\n*** End Patch", "line 3 is none"},
+		{"a late move", "*** Begin Patch\n*** Update File: a\n@@\n*** Move to: b\n*** End Patch", "line 4 is none"},
+		{"a marker behind a carriage return", "*** Begin Patch\n*** Update File: a\n x\r*** Delete File: b\n*** End Patch", "line 3 holds a carriage return"},
+	} {
+		err := CheckPatch(row.patch)
+		if row.err == "" && err != nil || row.err != "" && (!errors.Is(err, ErrArgument) || !strings.Contains(err.Error(), row.err)) {
+			t.Errorf("%s: %v", row.name, err)
+		}
+	}
+}
+
+func TestShellPatch(t *testing.T) {
+	here := "apply_patch <<'EOF'\n*** Begin Patch\n*** Add File: a/b\n+$x\n*** End Patch\nEOF\n"
+	for _, row := range []struct {
+		name, command string
+		argv          [][]string
+		want          []string
+		whole         bool
+	}{
+		{"no patch", "ls '*** Add File: x'", [][]string{{"ls", "*** Add File: x"}}, nil, true},
+		{"a here document", here, [][]string{{"apply_patch"}}, []string{"a/b"}, true},
+		{"in a directory", "cd src && " + here, [][]string{{"cd", "src"}, {"/usr/bin/apply_patch"}}, []string{"a/b"}, true},
+		{"behind a wrapper", "sudo " + here, [][]string{{"sudo", "apply_patch"}}, []string{"a/b"}, true},
+		{"an argument", "applypatch '*** Begin Patch\n*** Delete File: a\n*** End Patch'", [][]string{{"applypatch", "x"}}, []string{"a"}, true},
+		{"from a file", "apply_patch < x", [][]string{{"apply_patch"}}, nil, false},
+		{"no grammar", "apply_patch <<'EOF'\n*** Begin Patch\n*** Add File: a\nb\n*** End Patch\nEOF", [][]string{{"apply_patch"}}, []string{"a"}, false},
+		{"an expanded path", "apply_patch <<EOF\n*** Begin Patch\n*** Delete File: $HOME/a\n*** End Patch\nEOF", [][]string{{"apply_patch"}}, []string{"$HOME/a"}, false},
+		{"two patches", here + here, [][]string{{"apply_patch"}, {"apply_patch"}}, []string{"a/b"}, false},
+	} {
+		paths, whole := ShellPatch(row.command, row.argv)
+		var want []Path
+		for _, p := range row.want {
+			want = append(want, Path{p, OpWrite})
+		}
+		if diff := cmp.Diff(want, paths); diff != "" || whole != row.whole {
+			t.Errorf("%s: whole %v, %s", row.name, whole, diff)
+		}
+	}
 }
 
 func FuzzPatchPaths(f *testing.F) {
@@ -100,6 +172,12 @@ func FuzzPatchPaths(f *testing.F) {
 			if !strings.Contains(patch, p.Path) {
 				t.Fatalf("path %q isn't in %q", p.Path, patch)
 			}
+		}
+		// A patch that is read to its end names a path.
+		if err := CheckPatch(patch); err == nil && len(got) == 0 {
+			t.Fatalf("no path in %q", patch)
+		} else if err != nil && !errors.Is(err, ErrArgument) {
+			t.Fatal(err)
 		}
 		// More text after it never hides a path.
 		longer := PatchPaths(patch + "\n+x\n")
