@@ -424,7 +424,9 @@ func TestWordsAgree(t *testing.T) {
 		}
 	}
 	for _, d := range wire.Dialects {
-		dialects = append(dialects, string(d))
+		if d != wire.Responses { // has no words here yet
+			dialects = append(dialects, string(d))
+		}
 	}
 	slices.Sort(dialects)
 	if got := words(reflect.TypeFor[Match](), "clients", "one"); !slices.Equal(got, clients) {

@@ -89,6 +89,12 @@ func history(t interface{ Fatal(...any) }, d wire.Dialect, name string, args []b
 		body = append(body, `,"arguments":`...)
 		body = tape.Quote(body, string(args))
 		body = append(body, `}}]},{"role":"tool","tool_call_id":"c1","content":"[exit code: 126]"}]}`...)
+	} else if d == wire.Responses {
+		body = append(body, `{"input":[{"role":"user","content":"go"},{"type":"function_call","call_id":"c1","name":`...)
+		body = tape.Quote(body, name)
+		body = append(body, `,"arguments":`...)
+		body = tape.Quote(body, string(args))
+		body = append(body, `},{"type":"function_call_output","call_id":"c1","output":"[exit code: 126]"}]}`...)
 	} else {
 		body = append(body, `{"messages":[{"role":"user","content":"go"},{"role":"assistant","content":[{"type":"tool_use","id":"c1","name":`...)
 		body = tape.Quote(body, name)
@@ -144,7 +150,11 @@ func TestRestoreGivesBackTheModelsWords(t *testing.T) {
 			}
 			var text [][]byte
 			text = append(text, tape.Quote(nil, Plain(call.Text)))
-			if !bytes.Contains(out, append([]byte(`"content":`), text[0]...)) {
+			key := `"content":`
+			if d == wire.Responses {
+				key = `"output":`
+			}
+			if !bytes.Contains(out, append([]byte(key), text[0]...)) {
 				r.Fatalf("%s: the result is not the refusal's text: %s", d, out)
 			}
 			if d == wire.Messages && (!bytes.Contains(out, []byte(`"cache_control":{"type":"ephemeral"}`)) || !bytes.Contains(out, []byte(`"is_error":true`))) {

@@ -22,6 +22,8 @@ type Request struct {
 	Past []Past
 	// Texts are the strings in which clients speak to the model, in order.
 	Texts []Text
+	// Held is what a Responses request says of history that upstream holds.
+	Held Held
 
 	t   tape.Tape
 	src []byte
@@ -44,8 +46,25 @@ func (t Tool) Pointer() string {
 	return p
 }
 
+// Held says where the history of a Responses request is when the request does
+// not hold all of it. Calls that are elsewhere can't be restored.
+type Held struct {
+	Previous     string // previous_response_id, "" for none
+	Conversation bool   // it belongs to a conversation
+	References   int    // items of the input that only name a stored item
+	// Store says that upstream keeps the response: it does unless told not to.
+	Store      bool
+	Background bool // the response is fetched later, by its id
+}
+
+// Elsewhere reports whether a part of the history is not in the request.
+func (h Held) Elsewhere() bool { return h.Previous != "" || h.Conversation || h.References > 0 }
+
 // Past is a call of the history. It is a handle for the methods of Request.
-type Past struct{ id, name, args, call, message int }
+type Past struct {
+	id, name, args, call, message int
+	item                          *itemKind // of Responses
+}
 
 // Read indexes a request of route r. The error is an *Error; a request that is
 // JSON but lacks what the API wants is not an error, since upstream says that
@@ -148,7 +167,7 @@ func (q *Request) messagesMessage(m int) {
 	for b, end := content+1, t.After(content); b < end; b = t.After(b) {
 		if t.Is(t.Get(b, "type"), "tool_use") {
 			q.Calls++
-			q.Past = append(q.Past, Past{t.Get(b, "id"), t.Get(b, "name"), t.Get(b, "input"), b, m})
+			q.Past = append(q.Past, Past{t.Get(b, "id"), t.Get(b, "name"), t.Get(b, "input"), b, m, nil})
 		}
 	}
 }
@@ -176,12 +195,36 @@ func (q *Request) chatMessage(m int) {
 	for c, end := calls+1, t.After(calls); c < end; c = t.After(c) {
 		q.Calls++
 		fn := t.Get(c, "function")
-		q.Past = append(q.Past, Past{t.Get(c, "id"), t.Get(fn, "name"), t.Get(fn, "arguments"), c, m})
+		q.Past = append(q.Past, Past{t.Get(c, "id"), t.Get(fn, "name"), t.Get(fn, "arguments"), c, m, nil})
 	}
 }
 
-// Name is the name of a past call.
-func (q *Request) Name(p Past) string { return q.t.Str(p.name) }
+// Name is the name of a past call, as Call has it.
+func (q *Request) Name(p Past) string {
+	if p.item != nil && p.item.tool != "" {
+		return p.item.tool
+	}
+	return q.t.Str(p.name)
+}
+
+// Item is the type of a past call's item in Responses, "" elsewhere.
+func (q *Request) Item(p Past) string {
+	if p.item == nil {
+		return ""
+	}
+	return p.item.typ
+}
+
+// Text reports whether the arguments of p are plain text and no JSON.
+func (q *Request) Text(p Past) bool { return p.item != nil && p.item.text }
+
+// Namespace is that of a past call, "" for none.
+func (q *Request) Namespace(p Past) string {
+	if p.item == nil {
+		return ""
+	}
+	return q.t.Str(q.t.Get(p.call, "namespace"))
+}
 
 // Mentions reports whether the arguments of p may hold the text marker, which
 // must be ASCII: a quick test before they are parsed.
@@ -198,12 +241,13 @@ func (q *Request) Mentions(p Past, marker string) bool {
 	return bytes.Contains(raw, []byte(`\u00`)) || bytes.Contains(raw, []byte(`\\u00`)) || bytes.Contains(raw, []byte(`\u005c`)) || bytes.Contains(raw, []byte(`\u005C`))
 }
 
-// Arguments is the JSON text of the arguments of p, nil when there is none.
+// Arguments is what Call.Args was for a past call: the JSON text of its
+// arguments, or plain text (see Text); nil when there is none.
 func (q *Request) Arguments(p Past) []byte {
 	if p.args < 0 {
 		return nil
 	}
-	if q.Dialect != Messages {
+	if q.Dialect != Messages && q.t.Kind(p.args) == tape.String {
 		return q.t.AppendStr(nil, p.args)
 	}
 	return q.t.Raw(p.args)
@@ -214,10 +258,13 @@ func (q *Request) Arguments(p Past) []byte {
 // arguments that are no JSON object can't stand in a request: an empty object
 // takes their place. A result that can't be told for sure, or that can't be
 // replaced without losing a member (a cache marker, say), stays as it is; then
-// answered is false.
+// answered is false. In Responses the call keeps its kind; see RestoreItem.
 func (q *Request) Restore(p Past, name string, arguments []byte, result string) (edits []Edit, answered bool) {
 	t := &q.t
-	if p.name < 0 || p.args < 0 || p.id < 0 || q.Dialect == Responses {
+	if q.Dialect == Responses {
+		return q.RestoreItem(p, q.Item(p), name, arguments, result)
+	}
+	if p.name < 0 || p.args < 0 || p.id < 0 {
 		return nil, false
 	}
 	edit := func(i int, new []byte) {

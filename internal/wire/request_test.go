@@ -54,6 +54,10 @@ func TestMentions(t *testing.T) {
 				quoted, _ := json.Marshal(args)
 				in = `{"messages":[{"role":"assistant","tool_calls":[{"id":"1","function":{"name":"A","arguments":` + string(quoted) + `}}]}]}`
 			}
+			if d == Responses {
+				quoted, _ := json.Marshal(args)
+				in = `{"input":[{"type":"function_call","call_id":"1","name":"A","arguments":` + string(quoted) + `}]}`
+			}
 			q, err := Read(Route{Dialect: d}, []byte(in), nil)
 			if err != nil {
 				t.Fatal(err)

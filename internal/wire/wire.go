@@ -27,8 +27,7 @@ import (
 // Dialect is a wire format, under the name that the configuration uses.
 type Dialect string
 
-// The dialects. Responses is read on the way up alone: its replies are not
-// judged yet, so it is not among the Dialects.
+// The dialects.
 const (
 	Messages  Dialect = "anthropic-messages"
 	Chat      Dialect = "openai-chat"
@@ -36,25 +35,39 @@ const (
 )
 
 // Dialects lists those that are guarded.
-var Dialects = []Dialect{Messages, Chat}
+var Dialects = []Dialect{Messages, Chat, Responses}
 
 // Route is what a path asks for.
 type Route struct {
 	Dialect Dialect
-	// Count marks Messages' count_tokens: it carries tools and history like a
-	// request for a reply, and its answer is a number.
+	// Count marks Messages' count_tokens and Responses' input_tokens: they carry
+	// tools and history like a request for a reply, and the answer is a number.
 	Count bool
+	// Stored marks the paths that name a response which an earlier request asked
+	// for, `responses/{id}` and, with Cancel, `responses/{id}/cancel`. Their
+	// requests declare no tools; what comes back is guarded like a new reply.
+	Stored, Cancel bool
+}
+
+// Allows reports whether the API defines method for the route's path.
+func (r Route) Allows(method string) bool {
+	if r.Stored && !r.Cancel {
+		return method == "GET" || method == "DELETE"
+	}
+	return method == "POST"
 }
 
 // Match finds the guarded route of a path by its last segments, whatever
 // precedes them: clients and gateways put the API under prefixes of their own.
 // Empty segments do not count (`//v1/messages/` reaches the API like
-// `/v1/messages`). path is the decoded path of the URL.
+// `/v1/messages`). path is the decoded path of the URL. Of a stored response
+// what lists its input (`responses/{id}/input_items`) has no route: it shows
+// the calls of a history, with nothing that declares them.
 func Match(path string) (Route, bool) {
-	var last, before string
+	var last, before, third string
 	for s := range strings.SplitSeq(path, "/") {
 		if s != "" {
-			before, last = last, s
+			third, before, last = before, last, s
 		}
 	}
 	switch {
@@ -64,6 +77,14 @@ func Match(path string) (Route, bool) {
 		return Route{Dialect: Messages, Count: true}, true
 	case before == "chat" && last == "completions":
 		return Route{Dialect: Chat}, true
+	case last == "responses", before == "responses" && last == "compact":
+		return Route{Dialect: Responses}, true
+	case before == "responses" && last == "input_tokens":
+		return Route{Dialect: Responses, Count: true}, true
+	case before == "responses":
+		return Route{Dialect: Responses, Stored: true}, true
+	case third == "responses" && last == "cancel":
+		return Route{Dialect: Responses, Stored: true, Cancel: true}, true
 	}
 	return Route{}, false
 }
@@ -103,26 +124,71 @@ func CarriesCalls(path string) bool {
 	return false
 }
 
+// The types of Responses' items that a client runs or, for the last one, is
+// asked to agree to.
+const (
+	FunctionCall       = "function_call"
+	CustomToolCall     = "custom_tool_call"
+	LocalShellCall     = "local_shell_call"
+	ShellCall          = "shell_call"
+	ApplyPatchCall     = "apply_patch_call"
+	ComputerCall       = "computer_call"
+	ToolSearchCall     = "tool_search_call"
+	McpApprovalRequest = "mcp_approval_request"
+)
+
 // Call is a tool call of a reply, as the model made it.
 type Call struct {
 	Index int // its place among the calls of the reply, from 0
 	ID    string
-	Name  string
+	// Name is the name of the tool. Responses' calls of tools that the API
+	// defines have none on the wire: theirs is the type of the tool, which is the
+	// item's without `_call` (local_shell, shell, apply_patch, computer,
+	// tool_search). A function may have that name too, so Item and Name together
+	// say what is called.
+	Name string
 	// Args are the bytes of the arguments as the client will parse them: the
 	// joined fragments of a stream, the decoded string of a Chat reply, or the
 	// text of Messages' `input`. Empty means no arguments. The slice is the
 	// caller's to keep.
+	//
+	// In Responses they are: for function_call and mcp_approval_request the
+	// decoded string, JSON; for custom_tool_call the decoded input, which is
+	// text (see Text); for local_shell_call and shell_call the text of `action`
+	// as it stands, for apply_patch_call that of `operation`, for
+	// tool_search_call that of `arguments`. A computer_call has the text of
+	// `action`, or else {"actions":[…]}, or both members in one object.
 	Args []byte
 	// Malformed says why the call can't be run as it stands, "" if it can: it
 	// has to be refused.
 	Malformed string
+
+	// Item is the type of the item in Responses, "" elsewhere.
+	Item string
+	// Text marks Args that are plain text and no JSON. A text that holds half a
+	// surrogate pair or a NUL is Malformed.
+	Text bool
+	// Namespace is the group that the tool was declared in, "" for none; for an
+	// mcp_approval_request, the label of the server.
+	Namespace string
 }
 
 // Ruling is what was decided for a call. The zero Ruling releases it untouched.
 type Ruling struct {
 	Replace bool
 	Name    string // the name that the client sees instead
-	Args    []byte // the arguments that the client sees instead: one JSON object
+	// Args are the arguments that the client sees instead: one JSON object, or
+	// text for a call whose arguments are Text.
+	//
+	// In Responses a call whose tool the API defines keeps its kind when Name is
+	// the call's own: Args take the place of its action, operation or arguments
+	// (not for computer_call and mcp_approval_request). With any other Name
+	// it becomes a function_call in the same place, with the same call_id.
+	Args []byte
+	// Message, when it is not empty, puts a message of the assistant with this
+	// text in the place of the call (Responses alone): clients end their turn
+	// with one, so it is the last resort. Name and Args do not count then.
+	Message string
 }
 
 // Limits bound what one reply may hold.
@@ -147,6 +213,15 @@ type Step struct {
 	// Calls are complete and need a ruling each, by Release, before the next
 	// event is fed.
 	Calls []Call
+	// Withheld are the types of items, unknown ones, in whose place a message to
+	// the user went on with this event (Responses).
+	Withheld []string
+	// Tools is the text of `tools` of the response object that the event holds,
+	// an array; nil without one (Responses). It repeats what the request that the
+	// response answers declared, as upstream got it, and is the only declaration
+	// that comes with a stored response. It is valid until the next call on the
+	// stream.
+	Tools []byte
 }
 
 // Stream follows one stream of events.
@@ -173,8 +248,11 @@ func KeepAlive(d Dialect) []byte {
 
 // NewStream follows a reply in dialect d.
 func NewStream(d Dialect, inert Inert, l Limits) Stream {
-	if d == Chat {
+	switch d {
+	case Chat:
 		return &chatStream{inert: inert, limits: l}
+	case Responses:
+		return &responsesStream{inert: inert, limits: l}
 	}
 	return &messagesStream{inert: inert, limits: l}
 }
@@ -311,6 +389,9 @@ func foreign(t *tape.Tape, names ...string) error {
 type Reply struct {
 	// Calls need a ruling each, by Release.
 	Calls []Call
+	// Withheld and Tools are what Step says of them.
+	Withheld []string
+	Tools    []byte
 
 	src   []byte
 	spots []spot
@@ -336,10 +417,13 @@ func ReadReply(r Route, body []byte, inert Inert, l Limits) (*Reply, error) {
 	}
 	rep := &Reply{src: body}
 	var err error
-	if r.Dialect == Chat {
+	switch r.Dialect {
+	case Chat:
 		rep.quote = true
 		err = rep.chat(&t, l)
-	} else {
+	case Responses:
+		err = rep.responses(&t, inert, l)
+	default:
 		err = rep.messages(&t, inert, l)
 	}
 	if err != nil {
