@@ -73,6 +73,8 @@ const (
 	String Form = 1 << iota
 	// List is an array of strings: for a command its argv.
 	List
+	// Map is an object of strings: an environment.
+	Map
 )
 
 // Op is what a call does to a path it names.
@@ -145,6 +147,11 @@ type Tool struct {
 	Paths []Arg
 	// Dir holds the arguments that say where a shell starts.
 	Dir []Arg
+	// Interpreter holds the arguments that name the program which reads the
+	// command; see System.
+	Interpreter []Arg
+	// Env holds the arguments that are variables of the command's environment.
+	Env []Arg
 	// Escalation lists the fields that ask for a wider sandbox.
 	Escalation []Field
 	// Escalates says that the tool as a whole is such a request.
@@ -240,7 +247,7 @@ type Table struct {
 	fixed map[string]Kind
 }
 
-var builtin = build([]Client{claude, codex, crush, dsh, gemini, opencode, pi, qwen, provider}, nil)
+var builtin = build([]Client{claude, codex, crush, dsh, gemini, openai, opencode, pi, qwen, provider}, nil)
 
 // Builtin is the catalogue of this version.
 func Builtin() *Table { return builtin }
@@ -445,5 +452,5 @@ func (t Tool) explains(param string) bool {
 		return strings.TrimSuffix(first, "[]") == param
 	}
 	return slices.Contains(t.Harmless, param) ||
-		slices.ContainsFunc(slices.Concat(t.Command, t.Code, t.Patch, t.Paths, t.Dir), is)
+		slices.ContainsFunc(slices.Concat(t.Command, t.Code, t.Patch, t.Paths, t.Dir, t.Interpreter, t.Env), is)
 }

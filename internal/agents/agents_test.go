@@ -49,7 +49,7 @@ func checkTool(t *testing.T, at string, tool Tool) {
 	if (tool.Kind == Shell) != (len(tool.Command) > 0) {
 		t.Errorf("%s: a shell tool, and no other, has a command argument", at)
 	}
-	if tool.Kind != Shell && (len(tool.Dir) > 0 || tool.Opaque || tool.Refusal == Printf) {
+	if tool.Kind != Shell && (len(tool.Dir) > 0 || len(tool.Interpreter) > 0 || len(tool.Env) > 0 || tool.Opaque || tool.Refusal == Printf) {
 		t.Errorf("%s: has what only a shell tool has", at)
 	}
 	if tool.Kind != Code && (len(tool.Code) > 0 || tool.Refusal == Text) {
@@ -59,7 +59,7 @@ func checkTool(t *testing.T, at string, tool Tool) {
 		t.Errorf("%s: a POSIX refusal would go where no POSIX command is read", at)
 	}
 	writes := len(tool.Patch) > 0
-	for _, list := range [][]Arg{tool.Command, tool.Code, tool.Patch, tool.Paths, tool.Dir} {
+	for _, list := range [][]Arg{tool.Command, tool.Code, tool.Patch, tool.Paths, tool.Dir, tool.Interpreter, tool.Env} {
 		for i, a := range list {
 			if a.Path == "" || a.Form == 0 {
 				t.Errorf("%s: argument %+v is incomplete", at, a)
@@ -170,7 +170,7 @@ func render(tool Tool, c *Client) string {
 		for _, a := range args {
 			fmt.Fprintf(&b, "  %s=%s", label, a.Path)
 			if a.Form != String {
-				fmt.Fprintf(&b, ":%s", map[Form]string{List: "list", String | List: "string|list"}[a.Form])
+				fmt.Fprintf(&b, ":%s", map[Form]string{List: "list", String | List: "string|list", Map: "map"}[a.Form])
 			}
 			if a.Op != "" {
 				fmt.Fprintf(&b, ":%s", a.Op)
@@ -185,6 +185,8 @@ func render(tool Tool, c *Client) string {
 	list("patch", tool.Patch)
 	list("path", tool.Paths)
 	list("dir", tool.Dir)
+	list("shell", tool.Interpreter)
+	list("env", tool.Env)
 	for _, f := range tool.Escalation {
 		fmt.Fprintf(&b, "  never=%s", f.Name)
 		if len(f.Values) > 0 {

@@ -20,7 +20,8 @@ type Value struct {
 	Path string
 	// Text is the string, when List is nil.
 	Text string
-	// List is the array, not nil when the argument is one.
+	// List is the array, not nil when the argument is one. Of an object it has
+	// NAME=VALUE for each member, in the order of the call.
 	List []string
 }
 
@@ -44,6 +45,20 @@ func (t Tool) Programs(args []byte) ([]Value, error) { return find(args, t.Code)
 
 // Dirs is Commands for the directories in which a command starts.
 func (t Tool) Dirs(args []byte) ([]Value, error) { return find(args, t.Dir) }
+
+// Interpreters is Commands for the programs that read a command.
+func (t Tool) Interpreters(args []byte) ([]Value, error) { return find(args, t.Interpreter) }
+
+// Environment is Commands for the variables that a command gets: one
+// NAME=VALUE each.
+func (t Tool) Environment(args []byte) ([]string, error) {
+	found, err := find(args, t.Env)
+	var out []string
+	for _, v := range found {
+		out = append(out, v.List...)
+	}
+	return out, err
+}
 
 // PathsIn returns the paths that a call of t names in path arguments and in
 // patches, without the directories of Dirs; each once for each Op, in the
@@ -167,6 +182,14 @@ func (a Arg) value(r gjson.Result) (Value, bool) {
 			list = append(list, e.String())
 		}
 		return Value{Path: a.Path, List: list}, true
+	case r.IsObject() && a.Form&Map != 0:
+		list, ok := []string{}, true
+		r.ForEach(func(name, value gjson.Result) bool {
+			ok = value.Type == gjson.String
+			list = append(list, name.String()+"="+value.String())
+			return ok
+		})
+		return Value{Path: a.Path, List: list}, ok
 	}
 	return Value{}, false
 }

@@ -27,8 +27,9 @@ var codex = Client{
 	Refusal:    UnknownTool,
 	Tools: []Tool{
 		{Name: "exec_command", Kind: Shell, Seen: true, Refusal: Printf, Escalation: codexEscalation,
-			Command: []Arg{{Path: "cmd", Form: String, Required: true}},
-			Dir:     []Arg{{Path: "workdir", Form: String}}},
+			Command:     []Arg{{Path: "cmd", Form: String, Required: true}},
+			Dir:         []Arg{{Path: "workdir", Form: String}},
+			Interpreter: []Arg{{Path: "shell", Form: String}}},
 		{Name: "shell_command", Kind: Shell, Refusal: Printf, Escalation: codexEscalation,
 			Command: []Arg{{Path: "command", Form: String, Required: true}},
 			Dir:     []Arg{{Path: "workdir", Form: String}}},

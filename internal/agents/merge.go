@@ -34,6 +34,8 @@ func Merge(entries ...Tool) Tool {
 		out.Patch = mergeArgs(out.Patch, e.Patch)
 		out.Paths = mergeArgs(out.Paths, e.Paths)
 		out.Dir = mergeArgs(out.Dir, e.Dir)
+		out.Interpreter = mergeArgs(out.Interpreter, e.Interpreter)
+		out.Env = mergeArgs(out.Env, e.Env)
 		out.Escalation = mergeFields(out.Escalation, e.Escalation)
 		out.Harmless = slices.DeleteFunc(out.Harmless, func(p string) bool { return !slices.Contains(e.Harmless, p) })
 		if len(out.Harmless) == 0 {
@@ -54,6 +56,7 @@ func Merge(entries ...Tool) Tool {
 func canonical(t Tool) Tool {
 	t.Command, t.Code, t.Patch = ordered(t.Command), ordered(t.Code), ordered(t.Patch)
 	t.Paths, t.Dir = ordered(t.Paths), ordered(t.Dir)
+	t.Interpreter, t.Env = ordered(t.Interpreter), ordered(t.Env)
 	t.Escalation = mergeFields(nil, t.Escalation)
 	t.Harmless = slices.Compact(slices.Sorted(slices.Values(t.Harmless)))
 	return t

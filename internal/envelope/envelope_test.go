@@ -3,6 +3,7 @@ package envelope
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -35,6 +36,12 @@ var targets = map[string]Target{
 	"code":          {Form: CodeForm, Argument: "input", Fallback: UnknownForm},
 	"unknown tool":  {Form: UnknownForm, Fallback: UnknownForm},
 	"opencode":      {Form: InvalidForm, Fallback: InvalidForm},
+	"code as text":  {Form: CodeForm, Fallback: UnknownForm},
+	"local shell":   {Form: LocalShellForm, Fallback: UnknownForm, Item: "local_shell_call"},
+	"commands":      {Form: CommandsForm, Fallback: UnknownForm, Item: "shell_call"},
+	"of an item":    {Form: UnknownForm, Fallback: UnknownForm, Item: "apply_patch_call"},
+	"borrowed":      {Form: BorrowedForm, Argument: "cmd", Tool: "exec_command", Fallback: UnknownForm},
+	"borrowed list": {Form: BorrowedArrayForm, Argument: "cmd", Tool: "shell", Fallback: UnknownForm},
 }
 
 func TestForms(t *testing.T) {
@@ -47,11 +54,17 @@ func TestForms(t *testing.T) {
 		"code":          `bash {"input":"text(\"guardproxy: not executed. Because.\") // SEAL"}`,
 		"unknown tool":  `guardproxy_refused {"reason":"guardproxy: not executed. Because.","sealed":"SEAL"}`,
 		"opencode":      `invalid {"tool":"bash","error":"guardproxy: not executed. Because. SEAL"}`,
+		"code as text":  `bash text("guardproxy: not executed. Because.") // SEAL`,
+		"local shell":   `bash {"type":"exec","command":["bash","-c","printf '%s\\n' 'guardproxy: not executed. Because.' >&2; (exit 126) # SEAL"],"env":{}}`,
+		"commands":      `bash {"commands":["printf '%s\\n' 'guardproxy: not executed. Because.' >&2; (exit 126) # SEAL"],"timeout_ms":null,"max_output_length":null}`,
+		"of an item":    `guardproxy_refused {"reason":"guardproxy: not executed. Because.","sealed":"SEAL"}`,
+		"borrowed":      `exec_command {"cmd":"printf '%s\\n' 'guardproxy: not executed. Because.' >&2; (exit 126) # SEAL"}`,
+		"borrowed list": `shell {"cmd":["bash","-c","printf '%s\\n' 'guardproxy: not executed. Because.' >&2; (exit 126) # SEAL"]}`,
 	} {
 		got, args := k.Refuse(call, targets[name])
 		i := bytes.Index(args, []byte(Prefix))
 		j := i + len(Prefix)
-		for isBase64URL(args[j]) {
+		for j < len(args) && isBase64URL(args[j]) {
 			j++
 		}
 		text := got + " " + string(args[:i]) + "SEAL" + string(args[j:])
@@ -171,6 +184,110 @@ func TestRestoreGivesBackTheModelsWords(t *testing.T) {
 			}
 		}
 	})
+}
+
+// Responses has items of other types. Each refusal comes back as the item that
+// it was, with the model's own bytes, and its result as the refusal.
+func TestRestoreItems(t *testing.T) {
+	words := rapid.OneOf(rapid.String(), rapid.SampledFrom([]string{"rm -rf '/'", `quote " and \ slash`, "line\nbreak", "gp1:nothing", "日本語 🎉", "\u2028", `{"json":"text"}`}))
+	type row struct {
+		target       string
+		item, name   string // as the model made it
+		becomes      string // the item's type in the history
+		call, output string // the history's items, with %s for name and arguments
+		want         string // of the result
+	}
+	rows := []row{
+		{"code as text", "custom_tool_call", "exec", "custom_tool_call", `{"type":"custom_tool_call","id":"i","call_id":"c","namespace":"functions","name":%s,"input":%s}`,
+			`{"type":"custom_tool_call_output","call_id":"c","output":[{"type":"input_text","text":"Output:"},{"type":"input_text","text":"x"}]}`, `"output":[{"type":"input_text","text":%s}]`},
+		{"unknown tool", "custom_tool_call", "apply_patch", "custom_tool_call", `{"type":"custom_tool_call","call_id":"c","name":%s,"input":%s}`,
+			`{"type":"custom_tool_call_output","call_id":"c","output":"unsupported"}`, `"output":%s`},
+		{"unknown tool", "function_call", "view", "function_call", `{"type":"function_call","call_id":"c","name":%s,"arguments":%s}`,
+			`{"type":"function_call_output","call_id":"c","output":"unsupported"}`, `"output":%s`},
+		{"borrowed", "function_call", "view", "function_call", `{"type":"function_call","call_id":"c","name":%s,"arguments":%s}`,
+			`{"type":"function_call_output","call_id":"c","output":"x"}`, `"output":%s`},
+		{"borrowed list", "function_call", "view", "function_call", `{"type":"function_call","call_id":"c","name":%s,"arguments":%s}`,
+			`{"type":"function_call_output","call_id":"c","output":"x"}`, `"output":%s`},
+		{"local shell", "local_shell_call", "local_shell", "local_shell_call", `{"type":"local_shell_call","id":"i","call_id":"c","status":"completed","action":%[2]s}`,
+			`{"type":"local_shell_call_output","id":"c","output":"x"}`, `"output":%s`},
+		{"commands", "shell_call", "shell", "shell_call", `{"type":"shell_call","call_id":"c","status":"completed","action":%[2]s}`,
+			`{"type":"shell_call_output","call_id":"c","output":[]}`, `"stderr":%s`},
+		{"of an item", "apply_patch_call", "apply_patch", "function_call", `{"type":"function_call","call_id":"c","name":%s,"arguments":%s}`,
+			`{"type":"function_call_output","call_id":"c","output":"unsupported"}`, `"output":%s`},
+	}
+	rapid.Check(t, func(r *rapid.T) {
+		k := ring(r, 1)
+		c := rapid.SampledFrom(rows).Draw(r, "row")
+		args := []byte(words.Draw(r, "text"))
+		isText := c.item == "custom_tool_call"
+		if !isText {
+			args = append(tape.Quote([]byte(`{ "command" :`), string(args)), `, "n":1.0}`...)
+		} else {
+			args = []byte(strings.ToValidUTF8(string(args), ""))
+		}
+		text := words.Draw(r, "refusal")
+		name, refused := k.Refuse(Call{Name: c.name, Args: args, Text: text}, targets[c.target])
+		spelled := string(refused)
+		if c.becomes == "function_call" || isText {
+			spelled = string(tape.Quote(nil, spelled))
+		}
+		call := fmt.Sprintf(c.call, tape.Quote(nil, name), spelled)
+		if i := strings.Index(call, "%!(EXTRA"); i >= 0 {
+			call = call[:i]
+		}
+		body := []byte(`{"model":"m","input":[{"role":"user","content":"go"},{"type":"reasoning","encrypted_content":"AbC=="},` + call + `,` + c.output + `],"tools":[]}`)
+		q, err := wire.Read(wire.Route{Dialect: wire.Responses}, body, nil)
+		if err != nil {
+			r.Fatal(err)
+		}
+		edits, did := k.Restore(q)
+		if did != (Restored{Calls: 1}) {
+			r.Fatalf("%+v: %s", did, body)
+		}
+		out := wire.Splice(body, edits)
+		again, err := wire.Read(wire.Route{Dialect: wire.Responses}, out, nil)
+		if err != nil || len(again.Past) != 1 {
+			r.Fatalf("%v\n%s", err, out)
+		}
+		p := again.Past[0]
+		if again.Item(p) != c.item || again.Name(p) != c.name || !bytes.Equal(again.Arguments(p), args) {
+			r.Fatalf("%s %s %s, want %s %s %s", again.Item(p), again.Name(p), again.Arguments(p), c.item, c.name, args)
+		}
+		if want := fmt.Sprintf(c.want, tape.Quote(nil, Plain(text))); !bytes.Contains(out, []byte(want)) {
+			r.Fatalf("no %s in\n%s", want, out)
+		}
+		if !bytes.HasPrefix(out, body[:bytes.Index(body, []byte(`AbC==`))]) || bytes.Contains(out, []byte(Prefix)) && !bytes.Contains(args, []byte(Prefix)) && !strings.Contains(Plain(text), Prefix) {
+			r.Fatalf("%s", out)
+		}
+	})
+}
+
+// A text is put back only when all of it is what its seal generates.
+func TestForeignTextsAreLeftAlone(t *testing.T) {
+	k := ring(t, 1)
+	name, args := k.Refuse(Call{Name: "exec", Args: []byte("x"), Text: "no"}, targets["code as text"])
+	for what, text := range map[string]string{
+		"another program before it": "evil();" + string(args), "another one behind it": string(args) + "\nevil()",
+		"another text": strings.Replace(string(args), "no", "yes", 1), "a cut seal": string(args[:len(args)-3]), "the prefix": "text(1) // gp1:",
+	} {
+		body := append(tape.Quote([]byte(`{"input":[{"type":"custom_tool_call","call_id":"c","name":"`+name+`","input":`), text), `}]}`...)
+		q, err := wire.Read(wire.Route{Dialect: wire.Responses}, body, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if edits, did := k.Restore(q); len(edits) != 0 || did != (Restored{Foreign: 1}) {
+			t.Errorf("%s: %+v", what, did)
+		}
+	}
+	// What may be text in a custom call is none in a function's arguments.
+	body := append(tape.Quote([]byte(`{"input":[{"type":"function_call","call_id":"c","name":"exec","arguments":`), string(args)), `}]}`...)
+	q, err := wire.Read(wire.Route{Dialect: wire.Responses}, body, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, did := k.Restore(q); did != (Restored{Foreign: 1}) {
+		t.Errorf("%+v", did)
+	}
 }
 
 func TestForeignSealsAreLeftAlone(t *testing.T) {

@@ -1,6 +1,7 @@
 package envelope
 
 import (
+	"bytes"
 	"strings"
 
 	"github.com/guardproxy/guardproxy/internal/tape"
@@ -18,6 +19,14 @@ const (
 	CodeForm    Form = "code"    // JavaScript that prints the text
 	UnknownForm Form = "unknown" // a call of a tool that no client has
 	InvalidForm Form = "invalid" // a call of opencode's tool for broken calls
+	// Actions of the shell tools that the Responses API defines.
+	LocalShellForm Form = "local_shell" // one argv
+	CommandsForm   Form = "commands"    // a list of scripts
+	// The shell or array form as a call of another tool, a shell: where upstream
+	// holds the history, what runs and prints the text is all that the model will
+	// ever read of a refusal.
+	BorrowedForm      Form = "borrowed"
+	BorrowedArrayForm Form = "borrowed_array"
 )
 
 // Names of the tools that refusals call.
@@ -33,7 +42,8 @@ const maxInline = 64 << 10
 // Target says how the tool of a refused call takes a refusal.
 type Target struct {
 	Form Form
-	// Argument is the argument that holds the command or the code.
+	// Argument is the argument that holds the command or the code. "" means that
+	// the arguments are plain text, which the code form then is.
 	Argument string
 	// Keep are the other arguments that the tool's schema requires. Their
 	// values go on as the model wrote them; all others go.
@@ -41,6 +51,11 @@ type Target struct {
 	// Fallback is the form taken when the refusal is too large for Form:
 	// UnknownForm or InvalidForm.
 	Fallback Form
+	// Tool is the shell that a borrowed form calls.
+	Tool string
+	// Item is the type of the call's item, where a refusal of the unknown form
+	// takes another one (tools that the Responses API defines), else "".
+	Item string
 }
 
 // Call is what a seal holds.
@@ -50,21 +65,28 @@ type Call struct {
 	Text string // the refusal
 }
 
-// Refuse returns the name and the arguments (one JSON object) of the call that
-// takes the place of c. The text is reduced to the alphabet of Plain.
+// Refuse returns the name and the arguments (one JSON object, or the text of a
+// code form without an argument) of the call that takes the place of c. The text is reduced to the alphabet of Plain.
 func (k *Keyring) Refuse(c Call, t Target) (name string, args []byte) {
 	c.Text = Plain(c.Text)
 	name, args = k.refuse(c, t)
 	if len(args) > maxInline && t.Form != t.Fallback {
-		name, args = k.refuse(c, Target{Form: t.Fallback})
+		name, args = k.refuse(c, Target{Form: t.Fallback, Item: t.Item})
 	}
 	return name, args
 }
 
 func (k *Keyring) refuse(c Call, t Target) (string, []byte) {
 	fields := [][]byte{[]byte(t.Form), []byte(c.Name), c.Args, []byte(c.Text), []byte(t.Argument)}
-	for _, key := range t.Keep {
-		fields = append(fields, []byte(key))
+	switch t.Form {
+	case UnknownForm, InvalidForm:
+		fields[4] = []byte(t.Item) // there is no argument to name
+	case BorrowedForm, BorrowedArrayForm:
+		fields = append(fields, []byte(t.Tool))
+	default:
+		for _, key := range t.Keep {
+			fields = append(fields, []byte(key))
+		}
 	}
 	return generate(c, t, k.seal(Refusal, fields))
 }
@@ -72,25 +94,30 @@ func (k *Keyring) refuse(c Call, t Target) (string, []byte) {
 // generate writes the form that a seal belongs to. It is a function of the
 // seal and what it holds, so that a history can be compared with it.
 func generate(c Call, t Target, seal string) (name string, args []byte) {
+	command := `printf '%s\n' '` + c.Text + `' >&2; (exit 126) # ` + seal
+	array := func() []byte { return append(tape.Quote([]byte(`["bash","-c",`), command), ']') }
+	member := func(value []byte) []byte {
+		return append(append(tape.Quote([]byte{'{'}, t.Argument), ':'), value...)
+	}
 	switch t.Form {
-	case ShellForm, ArrayForm:
-		command := `printf '%s\n' '` + c.Text + `' >&2; (exit 126) # ` + seal
-		args = append(args, '{')
-		args = tape.Quote(args, t.Argument)
-		args = append(args, ':')
-		if t.Form == ArrayForm {
-			args = append(args, `["bash","-c",`...)
-			args = append(tape.Quote(args, command), ']')
-		} else {
-			args = tape.Quote(args, command)
-		}
-		return c.Name, append(keep(args, c.Args, t), '}')
+	case ShellForm:
+		return c.Name, append(keep(member(tape.Quote(nil, command)), c.Args, t), '}')
+	case ArrayForm:
+		return c.Name, append(keep(member(array()), c.Args, t), '}')
+	case BorrowedForm:
+		return t.Tool, append(member(tape.Quote(nil, command)), '}')
+	case BorrowedArrayForm:
+		return t.Tool, append(member(array()), '}')
+	case LocalShellForm:
+		return c.Name, append(append([]byte(`{"type":"exec","command":`), array()...), `,"env":{}}`...)
+	case CommandsForm:
+		return c.Name, append(tape.Quote([]byte(`{"commands":[`), command), `],"timeout_ms":null,"max_output_length":null}`...)
 	case CodeForm:
-		args = append(args, '{')
-		args = tape.Quote(args, t.Argument)
-		args = append(args, ':')
-		args = tape.Quote(args, `text("`+c.Text+`") // `+seal)
-		return c.Name, append(keep(args, c.Args, t), '}')
+		code := `text("` + c.Text + `") // ` + seal
+		if t.Argument == "" {
+			return c.Name, []byte(code)
+		}
+		return c.Name, append(keep(member(tape.Quote(nil, code)), c.Args, t), '}')
 	case InvalidForm:
 		args = append(args, `{"tool":`...)
 		args = tape.Quote(args, c.Name)
@@ -131,8 +158,18 @@ func (k *Keyring) open(seal string) (c Call, t Target, ok bool) {
 	}
 	c = Call{string(f[1]), f[2], string(f[3])}
 	t = Target{Form: Form(f[0]), Argument: string(f[4])}
-	for _, key := range f[5:] {
-		t.Keep = append(t.Keep, string(key))
+	switch t.Form {
+	case UnknownForm, InvalidForm:
+		t.Item, t.Argument = t.Argument, ""
+	case BorrowedForm, BorrowedArrayForm:
+		if len(f) != 6 {
+			return c, t, false
+		}
+		t.Tool = string(f[5])
+	default:
+		for _, key := range f[5:] {
+			t.Keep = append(t.Keep, string(key))
+		}
 	}
 	return c, t, true
 }
@@ -155,12 +192,18 @@ func (k *Keyring) Restore(q *wire.Request) (edits []wire.Edit, did Restored) {
 		if !q.Mentions(p, Prefix) {
 			continue
 		}
-		c, ok := k.original(q.Name(p), q.Arguments(p))
+		c, item, ok := k.original(q.Name(p), q.Arguments(p), q.Text(p))
 		if !ok {
 			did.Foreign++
 			continue
 		}
-		more, answered := q.Restore(p, c.Name, c.Args, c.Text)
+		var more []wire.Edit
+		var answered bool
+		if item != "" {
+			more, answered = q.RestoreItem(p, item, c.Name, c.Args, c.Text)
+		} else {
+			more, answered = q.Restore(p, c.Name, c.Args, c.Text)
+		}
 		if len(more) == 0 {
 			did.Foreign++
 			continue
@@ -174,12 +217,23 @@ func (k *Keyring) Restore(q *wire.Request) (edits []wire.Edit, did Restored) {
 	return edits, did
 }
 
-// original gives the call that was refused, when name and args are the form
-// that its seal generates.
-func (k *Keyring) original(name string, args []byte) (Call, bool) {
+// original gives the call that was refused, and the type of its item if it was
+// another one, when name and args are the form that its seal generates. text
+// says that args may be plain text.
+func (k *Keyring) original(name string, args []byte, text bool) (c Call, item string, ok bool) {
 	var t tape.Tape
 	if t.Parse(args) != nil || t.Kind(0) != tape.Object {
-		return Call{}, false
+		at := bytes.LastIndex(args, []byte(Prefix))
+		if !text || at < 0 {
+			return Call{}, "", false
+		}
+		seal := string(args[at:])
+		c, target, ok := k.open(seal)
+		if !ok {
+			return Call{}, "", false
+		}
+		wantName, want := generate(c, target, seal)
+		return c, target.Item, name == wantName && bytes.Equal(args, want)
 	}
 	for i := range t.Len() {
 		if t.Kind(i) != tape.String {
@@ -197,8 +251,8 @@ func (k *Keyring) original(name string, args []byte) (Call, bool) {
 		wantName, wantArgs := generate(c, target, s[at:])
 		var w tape.Tape
 		if name == wantName && w.Parse(wantArgs) == nil && tape.Equal(&t, 0, &w, 0) {
-			return c, true
+			return c, target.Item, true
 		}
 	}
-	return Call{}, false
+	return Call{}, "", false
 }

@@ -42,8 +42,11 @@ type Result struct {
 // Tool is what is known of one tool from its declaration alone. It is shared
 // between requests and must not be changed.
 type Tool struct {
-	wire.Declaration
-	Params []agents.Param
+	// Name is the element's own, "" for none: a namespace's, say.
+	Name string
+	// Declared is what can be called: the element itself, or each tool of a
+	// namespace.
+	Declared []Declared
 	// Narrowed is the declaration without the fields that can't be granted;
 	// the same slice as the original when nothing was removed.
 	Narrowed []byte
@@ -53,6 +56,22 @@ type Tool struct {
 
 	dialect  wire.Dialect
 	original []byte
+}
+
+// Declared is one declaration, and what it gives away of its parameters.
+type Declared struct {
+	wire.Declaration
+	Params []agents.Param
+}
+
+// Declare reads what an element of a request's tools declares. Schemas are
+// slices of tool.
+func Declare(d wire.Dialect, tool []byte) []Declared {
+	var out []Declared
+	for _, decl := range wire.Declarations(d, tool) {
+		out = append(out, Declared{decl, agents.Params(decl.Schema)})
+	}
+	return out
 }
 
 // Text is what became of one text beside the tools.
@@ -199,8 +218,8 @@ func (n *Narrower) Tool(d wire.Dialect, tool []byte) *Tool {
 		return t
 	}
 	t = &Tool{dialect: d, original: bytes.Clone(tool)}
-	t.Declaration = wire.Declare(d, t.original)
-	t.Params = agents.Params(t.Schema)
+	t.Name = wire.Declare(d, t.original).Name
+	t.Declared = Declare(d, t.original)
 	t.Narrowed, t.Report = schema.Narrow(t.original, n.rules)
 	t.Changed = len(t.Narrowed) != len(t.original) // narrowing only removes
 	n.mu.Lock()

@@ -47,7 +47,7 @@ func TestApply(t *testing.T) {
 	if diff := cmp.Diff([]string{"/tools/1/input_schema/properties/dangerouslyDisableSandbox"}, res.Removed); diff != "" {
 		t.Error(diff)
 	}
-	if len(res.Tools) != 2 || res.Tools[1].Name != "Bash" || !cmp.Equal(res.Tools[1].Required, []string{"command"}) || res.Tools[0].Changed || !res.Tools[1].Changed {
+	if len(res.Tools) != 2 || res.Tools[1].Name != "Bash" || !cmp.Equal(res.Tools[1].Declared[0].Required, []string{"command"}) || res.Tools[0].Changed || !res.Tools[1].Changed {
 		t.Errorf("%+v", res.Tools)
 	}
 	in := []byte(body)
