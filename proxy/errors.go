@@ -39,8 +39,16 @@ func writeError(w http.ResponseWriter, d wire.Dialect, status int, code, text st
 // errorEvent ends a stream that has begun.
 func errorEvent(d wire.Dialect, code, text string) []byte {
 	body := errorBody(d, http.StatusBadGateway, code, text)
-	if d == wire.Messages {
+	switch d {
+	case wire.Messages:
 		return append(append([]byte("event: error\ndata: "), body...), "\n\n"...)
+	case wire.Responses:
+		// Its error event has the members beside the type; the SDKs look for an
+		// error object first.
+		b := append([]byte("event: error\ndata: {\"type\":\"error\",\"code\":\"guardproxy_"), code...)
+		b = tape.Quote(append(b, `","message":`...), "guardproxy: "+text)
+		b = append(append(b, `,"param":null,`...), body[1:]...)
+		return append(b, "\n\n"...)
 	}
 	return append(append([]byte("data: "), body...), "\n\n"...)
 }

@@ -63,14 +63,16 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	// The path without our own prefixes decides.
 	route, guarded := wire.Match(t.path)
 	switch {
-	case guarded && r.Method == http.MethodPost:
+	case guarded && route.Allows(r.Method) && route.Stored:
+		h.stored(w, r, g, t, route)
+	case guarded && route.Allows(r.Method):
 		h.guarded(w, r, g, t, route)
 	case passes(r.Method, t.path, g.pass):
 		h.passThrough(w, r, g, t)
 	case guarded:
-		fail(http.StatusNotImplemented, "not_guarded", "%s %s can't be judged: on this path only POST is supported", r.Method, t.path)
+		fail(http.StatusNotImplemented, "not_guarded", "%s %s can't be judged: the API has no such method on this path", r.Method, t.path)
 	case wire.CarriesCalls(t.path):
-		fail(http.StatusNotImplemented, "not_supported", "%s %s can't be judged: this API carries tool calls and is not supported by this version. Supported are Anthropic Messages and OpenAI Chat Completions", r.Method, t.path)
+		fail(http.StatusNotImplemented, "not_supported", "%s %s can't be judged: this API carries tool calls and is not supported by this version. Supported are Anthropic Messages, OpenAI Chat Completions and OpenAI Responses", r.Method, t.path)
 	default:
 		fail(http.StatusNotImplemented, "unknown_path", "%s %s is not a path that guardproxy can judge, so it is not forwarded. If it can't carry tool calls, add %q under passthrough in the configuration", r.Method, t.path, r.Method+" "+t.path)
 	}

@@ -73,11 +73,19 @@ func (o *ownFiles) inText(t *tape.Tape) string {
 		if t.Kind(i) != tape.String {
 			continue
 		}
-		s := squeeze(t.Str(i))
-		for _, own := range o.spelled {
-			if names(s, own) {
-				return own
-			}
+		if own := o.inString(t.Str(i)); own != "" {
+			return own
+		}
+	}
+	return ""
+}
+
+// inString is inText for one string.
+func (o *ownFiles) inString(s string) string {
+	s = squeeze(s)
+	for _, own := range o.spelled {
+		if names(s, own) {
+			return own
 		}
 	}
 	return ""

@@ -118,10 +118,19 @@ func (x *exchange) whole(w http.ResponseWriter, r *http.Request, c *client, in i
 		x.refuseReply(w, "reply_refused", text)
 		return
 	}
+	x.declare(rep.Tools)
+	x.withheld(rep.Withheld)
 	out := rep.Release(x.screenAll(r.Context(), rep.Calls))
 	w.Header().Set("Content-Length", strconv.Itoa(len(out)))
 	w.WriteHeader(c.status)
 	w.Write(out)
+}
+
+// withheld tells of items that no client got to see.
+func (x *exchange) withheld(types []string) {
+	for _, t := range types {
+		x.once("reply: an item of an unknown type was withheld; if it can carry no call, list the type under dialects in the configuration", "type", t)
+	}
 }
 
 func orUnknown(contentType string) string {
@@ -158,6 +167,8 @@ func (x *exchange) stream(w http.ResponseWriter, r *http.Request, c *client, in 
 			x.refuseStream(w, c, err)
 			return
 		}
+		x.declare(step.Tools)
+		x.withheld(step.Withheld)
 		out := step.Flow
 		if step.Calls != nil {
 			out = st.Release(x.screenAll(r.Context(), step.Calls))

@@ -19,6 +19,7 @@ import (
 	"github.com/guardproxy/guardproxy/internal/envelope"
 	"github.com/guardproxy/guardproxy/internal/rewrite"
 	"github.com/guardproxy/guardproxy/internal/session"
+	"github.com/guardproxy/guardproxy/internal/tape"
 	"github.com/guardproxy/guardproxy/internal/wire"
 )
 
@@ -35,6 +36,7 @@ type exchange struct {
 	turn    int
 	calls   int // made in this turn so far
 	tools   []*rewrite.Tool
+	held    bool // a part of the history is upstream's, or may become so
 }
 
 // guarded is the way up, and hands over to the way down.
@@ -73,7 +75,11 @@ func (h *Handler) guarded(w http.ResponseWriter, r *http.Request, now *generatio
 	out.buf.Grow(len(body) + spliceRoom)
 	res := rewrite.ApplyTo(out.buf.AvailableBuffer(), q, body, x.schema.narrower, h.keys)
 	x.tools = res.Tools
-	if slices.ContainsFunc(res.Tools, func(t *rewrite.Tool) bool { return t.Name == envelope.RefusedTool }) {
+	x.held = route.Dialect == wire.Responses && (q.Held.Store || q.Held.Elsewhere())
+	if q.Held.Elsewhere() {
+		x.once(heldUpstream)
+	}
+	if slices.ContainsFunc(res.Tools, reserved) {
 		writeError(w, route.Dialect, http.StatusBadRequest, "reserved_tool", "a tool is called "+envelope.RefusedTool+", the name that refusals call because nobody has it: rename it")
 		return
 	}
@@ -100,6 +106,60 @@ func (h *Handler) guarded(w http.ResponseWriter, r *http.Request, now *generatio
 	}
 	defer resp.Body.Close()
 	x.down(w, r, req.URL, resp)
+}
+
+// heldUpstream is logged once in a session whose history is not all in its
+// requests.
+const heldUpstream = "history is held upstream: refusals in it are not restored, and stay as the client answers them"
+
+// reserved reports whether a tool has the name of refusals.
+func reserved(t *rewrite.Tool) bool {
+	return slices.ContainsFunc(t.Declared, func(d rewrite.Declared) bool { return d.Name == envelope.RefusedTool })
+}
+
+// stored takes a request for a response that an earlier one asked for: fetched
+// from where upstream keeps it, cancelled, deleted. There is nothing to rewrite,
+// and what comes back is guarded like a new reply.
+func (h *Handler) stored(w http.ResponseWriter, r *http.Request, now *generation, t target, route wire.Route) {
+	up, err := now.upstreamFor(t.upstream, string(route.Dialect))
+	if err != nil {
+		writeError(w, route.Dialect, http.StatusBadRequest, "no_upstream", err.Error())
+		return
+	}
+	x := h.open(r, now, t, route)
+	x.held = true
+	x.once(heldUpstream)
+	req, err := newUpstreamRequest(r, up, t)
+	if err != nil {
+		writeError(w, route.Dialect, http.StatusBadRequest, "bad_request", err.Error())
+		return
+	}
+	req.Body, req.ContentLength = r.Body, r.ContentLength
+	if v := r.Header.Get("Content-Encoding"); v != "" {
+		req.Header.Set("Content-Encoding", v)
+	}
+	resp, err := h.transport.RoundTrip(req)
+	if err != nil {
+		h.unreachable(w, r, route.Dialect, req.URL, err)
+		return
+	}
+	defer resp.Body.Close()
+	x.down(w, r, req.URL, resp)
+}
+
+// declare takes the tools that a stored response repeats: no request is at hand
+// that declares any. Without them every call in it is one of an undeclared tool.
+func (x *exchange) declare(tools []byte) {
+	if !x.route.Stored || tools == nil || x.tools != nil {
+		return
+	}
+	var t tape.Tape
+	if t.Parse(tools) != nil || t.Kind(0) != tape.Array {
+		return
+	}
+	for i, end := 1, t.After(0); i < end; i = t.After(i) {
+		x.tools = append(x.tools, x.schema.narrower.Tool(x.route.Dialect, t.Raw(i)))
+	}
 }
 
 // spliceRoom is what restored calls may add to a body, in bytes, before new

@@ -11,6 +11,7 @@ import (
 
 	"github.com/guardproxy/guardproxy/guards"
 	"github.com/guardproxy/guardproxy/internal/agents"
+	"github.com/guardproxy/guardproxy/internal/codemode"
 	"github.com/guardproxy/guardproxy/internal/command"
 	"github.com/guardproxy/guardproxy/internal/envelope"
 	"github.com/guardproxy/guardproxy/internal/policy"
@@ -27,13 +28,16 @@ const maxDepth = 128
 type judgement struct {
 	x    *exchange
 	call *wire.Call
-	args tape.Tape // of the arguments, {} for none
-	tool *rewrite.Tool
+	args tape.Tape // of the arguments, {} for none, {"input": text} for a text
+	tool *rewrite.Declared
 	spec agents.Tool
 	kind agents.Kind
 
 	commands []agents.Value
+	programs []codemode.Program
 	paths    []agents.Path
+	env      []string // NAME=VALUE
+	opaque   bool     // the commands are not the whole truth
 	outcome  guards.Outcome
 }
 
@@ -96,25 +100,60 @@ func (x *exchange) screen(ctx context.Context, c *wire.Call) wire.Ruling {
 	return wire.Ruling{}
 }
 
-// declared: the name is byte for byte one that this request declares. Clients
-// repair and fold names, each in its own way.
+// declared: the name is byte for byte one that this request declares, for calls
+// of this kind. Clients repair and fold names, each in its own way.
 func (j *judgement) declared() *refusal {
-	for _, t := range j.x.tools {
-		if t.Name != j.call.Name || t.Name == "" {
-			continue
+	c := j.call
+	responses := j.x.route.Dialect == wire.Responses
+	var element *rewrite.Tool
+	elsewhere, groups := (*rewrite.Declared)(nil), 0
+	for _, e := range j.x.tools {
+		for i := range e.Declared {
+			d := &e.Declared[i]
+			switch {
+			case d.Item != c.Item:
+				continue
+			case d.Item == wire.McpApprovalRequest: // the tools are the server's
+				if d.Namespace != c.Namespace {
+					continue
+				}
+			case d.Name != c.Name || d.Name == "":
+				continue
+			case d.Namespace != c.Namespace:
+				if c.Namespace == "" && (elsewhere == nil || elsewhere.Namespace != d.Namespace) {
+					elsewhere = merged(nil, d)
+					groups++
+				}
+				continue
+			}
+			if j.tool != nil && !responses && !bytes.Equal(element.Narrowed, e.Narrowed) {
+				// Which of them the client runs is not known.
+				return &refusal{cause: "ambiguous_tool", why: "this request declares the tool twice, in different ways", accept: "Use another tool."}
+			}
+			// In Responses a history may declare tools again and again, as they
+			// change; a name and a namespace are still one tool of the client's.
+			j.tool, element = merged(j.tool, d), e
 		}
-		if j.tool != nil && !bytes.Equal(j.tool.Narrowed, t.Narrowed) {
-			// Which of them the client runs is not known.
-			return &refusal{cause: "ambiguous_tool", why: "this request declares the tool twice, in different ways", accept: "Use another tool."}
-		}
-		j.tool = t
+	}
+	if j.tool == nil && groups == 1 {
+		j.tool = elsewhere // models and servers leave out a group that is clear
 	}
 	if j.tool != nil {
 		return nil
 	}
 	return &refusal{cause: "undeclared_tool",
-		why:    fmt.Sprintf("this request declares no tool named %s", envelope.Cut(j.call.Name, 64)),
+		why:    fmt.Sprintf("this request declares no tool named %s", envelope.Cut(c.Name, 64)),
 		accept: "Call a declared tool by its exact name."}
+}
+
+// merged is a declaration that gives away what either of the two does.
+func merged(a, b *rewrite.Declared) *rewrite.Declared {
+	if a == nil || len(a.Params) == 0 || bytes.Equal(a.Schema, b.Schema) {
+		return b
+	}
+	m := *b
+	m.Params = slices.Concat(b.Params, a.Params)
+	return &m
 }
 
 // wellFormed: the arguments are one JSON object that every client reads alike.
@@ -126,7 +165,10 @@ func (j *judgement) wellFormed() *refusal {
 		return bad("the arguments can't be read: %s", j.call.Malformed)
 	}
 	text := j.call.Args
-	if len(text) == 0 {
+	switch {
+	case j.call.Text:
+		text = append(tape.Quote([]byte(`{"input":`), string(text)), '}')
+	case len(text) == 0:
 		text = []byte("{}")
 	}
 	if err := j.args.Parse(text); err != nil {
@@ -189,11 +231,11 @@ func (j *judgement) noSeal() *refusal {
 // catalogued: a known tool has its known arguments in their types.
 func (j *judgement) catalogued() *refusal {
 	x := j.x
-	spec, known := x.g.table.Classify(j.call.Name, x.client, j.tool.Params)
+	spec, known := x.g.table.Classify(j.key(), x.client, j.tool.Params)
 	if !known || spec.Kind != agents.Shell {
 		// A member that no declaration names may be the command all the same:
 		// schemas leave members open, and clients read more than they declare.
-		if params := j.undeclared(); len(params) > 0 {
+		if params := j.undeclared(); len(params) > 0 && j.key() == j.call.Name {
 			spec, known = x.g.table.Classify(j.call.Name, x.client, append(params, j.tool.Params...))
 		}
 	}
@@ -203,24 +245,95 @@ func (j *judgement) catalogued() *refusal {
 		if x.g.opts.RefuseUnknownTools {
 			return &refusal{cause: "unknown_tool", why: "the operator allows catalogued tools only, and this is none", accept: "Use another tool."}
 		}
+		if j.call.Text {
+			// Whatever reads it: text of no declared shape may be a program.
+			j.kind = agents.Code
+		}
 		return nil
 	}
-	text := j.args.Src()
-	var err error
-	if j.commands, err = spec.Commands(text); err == nil {
-		if _, err = spec.Programs(text); err == nil {
-			if _, err = spec.Dirs(text); err == nil {
-				j.paths, err = spec.PathsIn(text)
-			}
-		}
-	}
+	var shells []agents.Value
+	text := j.argsFor(spec)
+	err := first(
+		func() (err error) { j.commands, err = spec.Commands(text); return },
+		func() (err error) { _, err = spec.Dirs(text); return },
+		func() (err error) { shells, err = spec.Interpreters(text); return },
+		func() (err error) { j.env, err = spec.Environment(text); return },
+		func() (err error) { j.paths, err = spec.PathsIn(text); return },
+		func() error { return j.readPrograms(text) },
+	)
 	if err == nil && spec.Kind == agents.Shell && len(j.commands) == 0 && slices.ContainsFunc(spec.Command, func(a agents.Arg) bool { return a.Required }) {
 		err = fmt.Errorf("%w: there is no command", agents.ErrArgument)
 	}
 	if err != nil {
 		return &refusal{cause: "bad_arguments", why: err.Error(), accept: "Send the arguments that the schema of the tool asks for."}
 	}
+	for _, v := range shells {
+		if ref := j.interpreter(v.Text); ref != nil {
+			return ref
+		}
+	}
+	if j.kind == agents.Shell {
+		j.patches()
+	}
 	return nil
+}
+
+// key is the name under which the catalogue has the tool: where the API itself
+// defines it, the type of the items that call it, which no function can have.
+func (j *judgement) key() string {
+	switch j.call.Item {
+	case "", wire.FunctionCall, wire.CustomToolCall:
+		return j.call.Name
+	}
+	return j.call.Item
+}
+
+// argsFor are the arguments as the catalogue's entry looks for them: a text is
+// the one argument that its tool is about.
+func (j *judgement) argsFor(spec agents.Tool) []byte {
+	if j.call.Text {
+		for _, list := range [][]agents.Arg{spec.Code, spec.Patch, spec.Command} {
+			if len(list) > 0 && list[0].Path != "input" && !strings.ContainsAny(list[0].Path, ".[") {
+				out := append(tape.Quote([]byte{'{'}, list[0].Path), ':')
+				return append(append(out, j.args.Raw(j.args.Get(0, "input"))...), '}')
+			}
+		}
+	}
+	return j.args.Src()
+}
+
+// first runs steps up to the first error.
+func first(steps ...func() error) error {
+	for _, f := range steps {
+		if err := f(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// interpreter: a shell that a call asks for is one of the system's.
+func (j *judgement) interpreter(path string) *refusal {
+	known, posix := agents.System(path)
+	if !known {
+		return &refusal{cause: "unknown_shell", why: fmt.Sprintf("the shell %s is not one of the system, named by its path", envelope.Cut(path, 64)),
+			accept: "Leave the shell out, or name one such as /bin/bash."}
+	}
+	j.opaque = j.opaque || !posix
+	return nil
+}
+
+// patches: a command that applies a patch writes the patch's files.
+func (j *judgement) patches() {
+	for _, c := range j.commands {
+		text := c.Text
+		if c.List != nil {
+			text = strings.Join(c.List, "\n")
+		}
+		paths, whole := agents.ShellPatch(text, parsed(c).Argv)
+		j.paths = append(j.paths, paths...)
+		j.opaque = j.opaque || !whole
+	}
 }
 
 // undeclared are the members of the arguments that could be a command and that
@@ -250,13 +363,24 @@ func (j *judgement) ownFiles() *refusal {
 	}
 	// Any string may be a path, whoever declared the tool. The disk is asked
 	// for a bounded number of them.
-	for i, n := 0, 0; i < j.args.Len() && hit == "" && n < maxPaths; i++ {
-		if j.args.Kind(i) != tape.String || len(j.args.Raw(i)) > maxPath {
-			continue
-		}
-		if s := j.args.Str(i); strings.HasPrefix(s, "/") || strings.HasPrefix(s, "~/") || strings.HasPrefix(s, "file:") || strings.Contains(s, "../") {
+	n := 0
+	look := func(s string) {
+		if hit == "" && len(s) <= maxPath && n < maxPaths && (strings.HasPrefix(s, "/") || strings.HasPrefix(s, "~/") || strings.HasPrefix(s, "file:") || strings.Contains(s, "../")) {
 			n++
 			hit = own.holds(s)
+		}
+	}
+	for i := 0; i < j.args.Len() && hit == ""; i++ {
+		if j.args.Kind(i) == tape.String && len(j.args.Raw(i)) <= 6*maxPath {
+			look(j.args.Str(i))
+		}
+	}
+	for _, p := range j.programs {
+		for _, s := range p.Strings {
+			if hit == "" {
+				hit = own.inString(s)
+			}
+			look(s)
 		}
 	}
 	for _, c := range j.commands {
@@ -296,19 +420,19 @@ func (j *judgement) residue() (edited []byte, why policy.Reason, ref *refusal) {
 		return nil, "", &refusal{cause: "escalation", why: "this tool asks for permissions, and none can be granted in this session", accept: "Go on within the permissions that you have."}
 	}
 	// By the tool's name, whoever the client is: what narrowing takes out.
-	var names []string
-	for _, f := range g.rules.Tools[j.call.Name] {
-		if len(f.DeadValues) == 0 {
-			names = append(names, f.Name)
-		}
-	}
+	names := x.fieldsOf(j.call.Name)
 	for k, t := 1, &j.args; k < t.After(0); k = t.After(k + 1) {
 		// Clients written in Go fold the case of keys.
 		if key := t.Str(k); !slices.Contains(names, key) && slices.ContainsFunc(names, func(n string) bool { return strings.EqualFold(n, key) }) {
 			names = append(names, key)
 		}
 	}
-	if len(names) == 0 || len(j.call.Args) == 0 {
+	if len(j.programs) > 0 {
+		if edited, why, ref := j.codeResidue(facts); ref != nil || j.call.Text {
+			return edited, why, ref
+		}
+	}
+	if len(names) == 0 || len(j.call.Args) == 0 || j.call.Text {
 		return nil, "", nil
 	}
 	a, err := policy.ReadArguments(j.call.Args, names)
@@ -367,7 +491,10 @@ func cutMembers(t *tape.Tape, names []string) []byte {
 func (j *judgement) guards(ctx context.Context, args []byte) *refusal {
 	x := j.x
 	raw := args
-	if len(args) == 0 {
+	switch {
+	case j.call.Text:
+		args = append(tape.Quote([]byte(`{"input":`), string(args)), '}')
+	case len(args) == 0:
 		args = []byte("{}")
 	}
 	call := &guards.Call{
@@ -376,13 +503,11 @@ func (j *judgement) guards(ctx context.Context, args []byte) *refusal {
 		Session: guards.Session{ID: x.session.ID(), Mode: x.g.opts.Policy.Mode, Approval: x.g.opts.Policy.Approval,
 			Workspace: x.g.opts.Policy.Workspace, Turn: x.turn, Calls: x.calls, Index: j.call.Index},
 	}
-	if j.kind == agents.Shell {
-		call.Shell = &guards.Shell{Opaque: j.spec.Opaque || len(j.commands) == 0}
-		for _, c := range j.commands {
-			p := parsed(c)
-			call.Shell.Argv = append(call.Shell.Argv, p.Argv...)
-			call.Shell.Opaque = call.Shell.Opaque || p.Opaque
-		}
+	switch j.kind {
+	case agents.Shell:
+		call.Shell = j.shell()
+	case agents.Code:
+		call.Shell = j.codeShell()
 	}
 	for _, p := range j.paths {
 		call.Paths = append(call.Paths, guards.Path{Path: p.Path, Op: string(p.Op)})
@@ -414,6 +539,27 @@ func (j *judgement) guards(ctx context.Context, args []byte) *refusal {
 	return ref
 }
 
+// shell is what a shell call runs. Several commands are each for a shell of its
+// own, and an environment stands before a command as env writes it.
+func (j *judgement) shell() *guards.Shell {
+	s := scripts{workspace: j.x.g.opts.Policy.Workspace, opaque: j.spec.Opaque || j.opaque || len(j.commands) == 0,
+		// The API does not say whether the commands of one call share a shell.
+		shared: j.call.Item == wire.ShellCall}
+	dir := ""
+	if dirs, err := j.spec.Dirs(j.args.Src()); err == nil && len(dirs) == 1 && j.call.Item == wire.LocalShellCall {
+		dir = dirs[0].Text // guards know the names that functions give it, not this one
+	}
+	for _, c := range j.commands {
+		if len(j.env) > 0 && c.List != nil {
+			c.List = slices.Concat([]string{"env"}, j.env, c.List)
+		} else if len(j.env) > 0 {
+			s.opaque = true
+		}
+		s.add(c, dir)
+	}
+	return &guards.Shell{Argv: s.argv, Opaque: s.opaque}
+}
+
 // refuse puts a refusal in the place of the call.
 func (j *judgement) refuse(ref *refusal) wire.Ruling {
 	x := j.x
@@ -421,6 +567,9 @@ func (j *judgement) refuse(ref *refusal) wire.Ruling {
 	n := x.session.Refused(session.FingerprintOf(j.call.Name, j.call.Args, ref.cause))
 	if n >= 3 {
 		text += fmt.Sprintf(" This very call was refused %d times in this session: it will not be accepted, so do not repeat it.", n)
+	}
+	if x.held {
+		x.once(heldUpstream)
 	}
 	x.once("call refused: "+ref.cause, "tool", j.call.Name, "guard", ref.guard)
 	name, args := x.h.keys.Refuse(envelope.Call{Name: j.call.Name, Args: j.call.Args, Text: text}, j.target())
@@ -441,29 +590,46 @@ var kept = []string{"description", "timeout", "timeout_ms", "is_background", "ru
 
 // target says how the client takes a refusal of this call.
 func (j *judgement) target() envelope.Target {
+	x := j.x
 	other := envelope.UnknownForm
-	if j.x.client != nil && j.x.client.Refusal == agents.Invalid {
+	if x.client != nil && x.client.Refusal == agents.Invalid && !j.call.Text {
 		other = envelope.InvalidForm
 	}
 	t := envelope.Target{Form: other, Fallback: other}
-	if j.tool == nil {
+	if j.key() != j.call.Name {
+		t.Item, t.Form, t.Fallback = j.call.Item, envelope.UnknownForm, envelope.UnknownForm
+	}
+	switch {
+	case j.tool == nil:
+		return j.borrow(t)
+	case j.call.Item == wire.LocalShellCall:
+		t.Form = envelope.LocalShellForm
+		return t
+	case j.call.Item == wire.ShellCall:
+		t.Form = envelope.CommandsForm
 		return t
 	}
 	var from []agents.Arg
-	switch agents.RefusalFor(j.spec, j.x.client) {
+	switch agents.RefusalFor(j.spec, x.client) {
 	case agents.Printf:
 		t.Form, from = envelope.ShellForm, j.spec.Command
 	case agents.Text:
 		t.Form, from = envelope.CodeForm, j.spec.Code
 	}
-	if len(from) == 0 || strings.ContainsAny(from[0].Path, ".[") {
-		t.Form = other
+	if j.call.Text {
+		if t.Form != envelope.CodeForm {
+			t.Form = other
+		}
 		return t
 	}
-	if !slices.ContainsFunc(j.tool.Params, func(p agents.Param) bool { return p.Name == from[0].Path }) && j.tool.Schema != nil {
+	if len(from) == 0 || strings.ContainsAny(from[0].Path, ".[") {
+		t.Form = other
+		return j.borrow(t)
+	}
+	if !hasParam(j.tool, from[0].Path) && j.tool.Schema != nil {
 		// The catalogue's argument is none of this tool's: it runs something else.
 		t.Form = other
-		return t
+		return j.borrow(t)
 	}
 	t.Argument = from[0].Path
 	if t.Form == envelope.ShellForm && (from[0].Form == agents.List || len(j.commands) > 0 && j.commands[0].List != nil) {
@@ -474,14 +640,53 @@ func (j *judgement) target() envelope.Target {
 			continue
 		}
 		if kind := j.args.Kind(j.args.Get(0, r)); !slices.Contains(kept, r) || kind == tape.Object || kind == tape.Array {
-			t.Form = other
-			return t
+			t.Form, t.Keep = other, nil
+			return j.borrow(t)
 		}
 		if !slices.Contains(t.Keep, r) {
 			t.Keep = append(t.Keep, r)
 		}
 	}
 	return t
+}
+
+// borrow turns the refusal of a function call into a call of a shell, if the
+// request declares one that needs nothing but a command, where upstream holds
+// the history. What upstream remembers is the call as the model made it, and
+// what the client sends for it is all that the model reads: the output of the
+// shell is the refusal, while the client's words about a tool that it does not
+// have would hide it.
+func (j *judgement) borrow(t envelope.Target) envelope.Target {
+	x := j.x
+	if !x.held || j.call.Item != wire.FunctionCall {
+		return t
+	}
+	for _, e := range x.tools {
+		for i := range e.Declared {
+			d := &e.Declared[i]
+			if d.Item != wire.FunctionCall || d.Namespace != j.call.Namespace || e.Report.Dropped {
+				continue
+			}
+			spec, known := x.g.table.Classify(d.Name, x.client, d.Params)
+			if !known || spec.Kind != agents.Shell || agents.RefusalFor(spec, x.client) != agents.Printf || len(spec.Command) == 0 {
+				continue
+			}
+			arg := spec.Command[0]
+			if strings.ContainsAny(arg.Path, ".[") || !hasParam(d, arg.Path) || slices.ContainsFunc(d.Required, func(r string) bool { return r != arg.Path }) || arg.Form == agents.String|agents.List {
+				continue
+			}
+			t.Form, t.Tool, t.Argument = envelope.BorrowedForm, d.Name, arg.Path
+			if arg.Form == agents.List {
+				t.Form = envelope.BorrowedArrayForm
+			}
+			return t
+		}
+	}
+	return t
+}
+
+func hasParam(d *rewrite.Declared, name string) bool {
+	return slices.ContainsFunc(d.Params, func(p agents.Param) bool { return p.Name == name })
 }
 
 // record tells the decision log.
