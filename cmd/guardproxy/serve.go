@@ -48,7 +48,7 @@ key or guard that can't be used, or an address that can't be listened on.`
 // Upstreams of a serve that was given none.
 var defaultUpstreams = []proxy.Upstream{
 	{Name: "anthropic", URL: "https://api.anthropic.com", Dialects: []string{"anthropic-messages"}},
-	{Name: "openai", URL: "https://api.openai.com", Dialects: []string{"openai-chat"}},
+	{Name: "openai", URL: "https://api.openai.com", Dialects: []string{"openai-chat", "openai-responses"}},
 }
 
 func (c *serveCmd) Run(ctx context.Context, io stdio) error {

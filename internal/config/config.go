@@ -59,7 +59,7 @@ type Config struct {
 	// Passthrough are requests that go on without being a known dialect.
 	Passthrough []Passthrough `yaml:"passthrough"`
 	// Dialects extends what may flow, by dialect.
-	Dialects map[string]Dialect `yaml:"dialects" keys:"anthropic-messages openai-chat" later:"openai-responses gemini"`
+	Dialects map[string]Dialect `yaml:"dialects" keys:"anthropic-messages openai-chat openai-responses" later:"gemini"`
 
 	// File is the absolute path of the file that was read, "" for none.
 	File string `yaml:"-"`
@@ -71,7 +71,7 @@ type Upstream struct {
 	// URL is the base URL: http or https, a host, perhaps a path.
 	URL string `yaml:"url"`
 	// Dialects it is for; empty means all.
-	Dialects []string `yaml:"dialects" one:"anthropic-messages openai-chat" later:"openai-responses gemini"`
+	Dialects []string `yaml:"dialects" one:"anthropic-messages openai-chat openai-responses" later:"gemini"`
 }
 
 // Policy holds the facts that are pinned at a session's first request.

@@ -377,6 +377,11 @@ var carriers = []string{
 	"tool_use", "input_json_delta",
 	"tool_calls", "tool_call", "function_call", "function", "custom", "custom_tool_call",
 	"local_shell_call", "shell_call", "apply_patch_call", "computer_call", "message", "delta",
+	"tool_search_call", "mcp_approval_request", "additional_tools",
+	"response.created", "response.queued", "response.in_progress", "response.completed", "response.incomplete", "response.failed",
+	"response.output_item.added", "response.output_item.done",
+	"response.function_call_arguments.delta", "response.function_call_arguments.done",
+	"response.custom_tool_call_input.delta", "response.custom_tool_call_input.done",
 }
 
 func (d *decoder) inert(c *Config) error {
