@@ -264,7 +264,7 @@ func TestPaths(t *testing.T) {
 		{"POST", "/v1/messages?beta=true", 200}, {"POST", "//v1/messages", 200}, {"POST", "/v1/messages/", 200}, {"POST", "/v1/%6dessages", 200},
 		{"POST", "/chat/completions", 200}, {"POST", "/v1/messages/count_tokens", 200}, {"POST", "/anthropic/messages", 200},
 		{"GET", "/v1/messages", 501}, {"POST", "/v1/messages/batches", 501}, {"GET", "/v1/messages/batches/b/results", 501},
-		{"GET", "/v1/chat/completions/x", 501}, {"POST", "/v1/responses", 502}, {"POST", "/v1beta/models/g:generateContent", 501},
+		{"GET", "/v1/chat/completions/x", 501}, {"POST", "/v1/responses", 200}, {"POST", "/v1/responses/compact", 200}, {"GET", "/v1/responses/resp_1/input_items", 501}, {"POST", "/v1beta/models/g:generateContent", 501},
 		{"POST", "/v1/completions", 501}, {"GET", "/", 501}, {"HEAD", "/", 200}, {"GET", "/v1/models", 200}, {"GET", "/v1/models/x", 200},
 		{"GET", "/v1/models/x/y", 501}, {"POST", "/v1/models", 501}, {"GET", "/api/hello", 200}, {"POST", "/v1/files", 200}, {"GET", "/v1/files/f", 200},
 		{"GET", "/v1/usage", 200}, {"GET", "/v1/usage/x", 501}, {"GET", "/v1/orgs/a/b", 200}, {"GET", "/v1/orgs/a/messages", 501},

@@ -134,30 +134,31 @@ func (k *itemKind) spell(arguments []byte) []byte {
 	return bytes.Clone(arguments)
 }
 
-// callItem writes a call in the place of item i, with its ids.
+// Beginnings of items' ids, where an item can't stand without one.
+var idPrefix = map[string]string{FunctionCall: "fc_", LocalShellCall: "lsh_"}
+
+// callItem writes a call in the place of item i of another kind, for the same
+// call.
 func callItem(t *tape.Tape, i int, k *itemKind, status, name string, arguments []byte) []byte {
 	b := append([]byte(nil), '{')
-	if id := t.Get(i, "id"); id >= 0 {
-		b = append(append(append(b, `"id":`...), t.Raw(id)...), ',')
+	if prefix := idPrefix[k.typ]; prefix != "" {
+		b = tape.Quote(append(b, `"id":`...), idFor(prefix, t.Str(t.Get(i, "id"))))
+		b = append(b, ',')
 	}
-	b = append(append(append(b, `"type":"`...), k.typ...), `",`...)
-	b = append(append(append(b, `"status":"`...), status...), `",`...)
+	b = append(append(append(b, `"type":"`...), k.typ...), `","status":"`...)
+	b = append(append(b, status...), `","call_id":`...)
 	id := t.Get(i, "call_id")
-	if id < 0 {
+	if absent(t, id) {
 		id = t.Get(i, "id")
 	}
-	if id >= 0 {
-		b = append(append(append(b, `"call_id":`...), t.Raw(id)...), ',')
-	}
+	b = tape.Quote(b, t.Str(id))
 	if caller := t.Get(i, "caller"); caller >= 0 {
-		b = append(append(append(b, `"caller":`...), t.Raw(caller)...), ',')
+		b = append(append(b, `,"caller":`...), t.Raw(caller)...)
 	}
 	if k.tool == "" {
-		b = append(append(tape.Quote(append(b, `"name":`...), name), ','), '"')
-	} else {
-		b = append(b, '"')
+		b = tape.Quote(append(b, `,"name":`...), name)
 	}
-	b = append(append(b, k.args...), `":`...)
+	b = append(append(append(b, `,"`...), k.args...), `":`...)
 	return append(append(b, k.spell(arguments)...), '}')
 }
 

@@ -396,6 +396,9 @@ type Reply struct {
 	src   []byte
 	spots []spot
 	quote bool // arguments are a string that holds JSON (Chat)
+
+	pieces []respPiece // in the place of spots (Responses)
+	fixed  []Edit      // whatever the rulings are
 }
 
 // spot is where a call's name and arguments stand in a reply; args is −1 when
@@ -453,7 +456,13 @@ func (r *Reply) add(c Call, s spot, l Limits) error {
 // Release takes one ruling a call, in order, and returns the body for the
 // client: the very same slice when every call is released untouched.
 func (r *Reply) Release(rulings []Ruling) []byte {
-	var edits []Edit
+	edits := slices.Clone(r.fixed)
+	for _, p := range r.pieces {
+		edits = p.edits(r.src, &r.Calls[p.call], rulings[p.call], edits)
+	}
+	if r.pieces != nil {
+		return Splice(r.src, edits)
+	}
 	for i, v := range rulings {
 		if !v.Replace {
 			continue
