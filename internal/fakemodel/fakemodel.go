@@ -1,6 +1,6 @@
 // Package fakemodel plays a model API from a script, for the demo and for
-// tests: Anthropic Messages and OpenAI Chat Completions, streamed and whole,
-// with count_tokens, models and HEAD beside them.
+// tests: Anthropic Messages, OpenAI Chat Completions and OpenAI Responses,
+// streamed and whole, with count_tokens, models and HEAD beside them.
 //
 // A [Script] is a list of rounds. Which one answers a request follows from the
 // history in that request alone, as with a real, stateless API: the round's
@@ -10,17 +10,18 @@
 //
 // A round is a list of items in the order in which the model gives them: text,
 // thinking, calls, and what can go wrong (an error, a broken connection). The
-// same script speaks both dialects. [Options] change the spelling of a stream,
+// same script speaks all dialects. [Options] change the spelling of a stream,
 // never its meaning.
 //
 // Ids are counted, not drawn: reply 0 of a conversation is msg_fake_00, its
-// second call toolu_fake_00_1 (chatcmpl-fake-00, call_fake_00_1 in Chat).
+// second call toolu_fake_00_1 (chatcmpl-fake-00 or resp_fake_00, and
+// call_fake_00_1 in OpenAI's).
 // Token numbers are a quarter of the bytes; nobody should rely on them.
 //
 // Sources of the shapes: Anthropic's API reference, "Messages", "Streaming
 // messages", "Count message tokens", "List models" and "Errors"; OpenAI's API
 // reference, "Chat Completions", "The chat completion chunk object", "List
-// models" and its error object; reasoning_content as DeepSeek's reference for
+// models", its error object, "Responses" and its "Streaming"; reasoning_content as DeepSeek's reference for
 // reasoning models has it.
 package fakemodel
 
@@ -51,7 +52,8 @@ type Script struct {
 type Round struct {
 	Items []Item
 	// Stop is the stop reason (finish reason in Chat), verbatim; "" gives the
-	// one that fits: a tool call, or the end of a turn.
+	// one that fits: a tool call, or the end of a turn. In Responses, anything
+	// but "completed" is the reason why the response is incomplete.
 	Stop string
 }
 
@@ -66,7 +68,8 @@ type Item interface{ item() }
 type Text string
 
 // Thinking is what the model thinks: a thinking block with a signature in
-// Messages, reasoning_content in Chat.
+// Messages, reasoning_content in Chat, a reasoning item with a summary and
+// encrypted content in Responses.
 type Thinking string
 
 // Call is a tool call.
@@ -81,6 +84,12 @@ type Call struct {
 	// Unfinished leaves the call open in a stream: for a Cut or an Error after
 	// it.
 	Unfinished bool
+	// Item, in Responses, is the type of the call's item: "" for a function_call;
+	// Args of a custom_tool_call are text, those of a local_shell_call,
+	// shell_call, apply_patch_call or computer_call its action or operation.
+	Item string
+	// Namespace is the group of the tool in Responses.
+	Namespace string
 }
 
 // Error ends the reply. As the first item, and always in a whole reply, it is
@@ -170,7 +179,7 @@ func (m *Model) Requests() []Request {
 func (m *Model) Sent() [][]byte {
 	var out [][]byte
 	for _, r := range m.Requests() {
-		if k := kindOf(r.Method, r.Path); k == aMessage || k == aChat {
+		if k := kindOf(r.Method, r.Path); k == aMessage || k == aChat || k == aResponse {
 			out = append(out, r.Body)
 		}
 	}
@@ -184,6 +193,7 @@ const (
 	unknown kind = iota
 	aMessage
 	aChat
+	aResponse
 	aCount
 	someModels
 	nothing // HEAD
@@ -201,6 +211,8 @@ func kindOf(method, path string) kind {
 		return aMessage
 	case method == http.MethodPost && ends("chat", "completions"):
 		return aChat
+	case method == http.MethodPost && ends("responses"):
+		return aResponse
 	case method == http.MethodPost && ends("messages", "count_tokens"):
 		return aCount
 	case method == http.MethodGet && ends("models"):
@@ -233,6 +245,8 @@ func (m *Model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	case aChat:
 		d = chat{}
+	case aResponse:
+		d = responses{}
 	case unknown:
 		rep.fail(d, Error{Status: http.StatusNotFound, Type: "not_found_error", Message: fmt.Sprintf("fakemodel: no %s %s here", r.Method, r.URL.Path)})
 		return
@@ -299,7 +313,7 @@ func fragments(s string, n int) []string {
 	return out
 }
 
-// dialect is one of the two wire formats.
+// dialect is one of the wire formats.
 type dialect interface {
 	// name is the dialect's name in guardproxy's configuration.
 	name() string

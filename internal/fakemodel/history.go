@@ -9,7 +9,7 @@ import (
 
 // History is what a request says about the conversation so far.
 type History struct {
-	Dialect string // anthropic-messages or openai-chat
+	Dialect string // anthropic-messages, openai-chat or openai-responses
 	Model   string
 	Tools   []string // the names of the declared tools
 	Round   int      // replies since the last message that a user wrote
@@ -21,19 +21,23 @@ type History struct {
 type Result struct {
 	ID    string
 	Text  string // text blocks are joined
-	Error bool   // Messages only: Chat has no mark for it
+	Error bool   // Messages only: the others have no mark for it
 }
 
 // ask is a request for a reply.
 type ask struct {
 	History
 	stream, usage bool
-	size          int // bytes of the body
+	size          int    // bytes of the body
+	tools         string // as they were declared (Responses repeats them)
 }
 
 // read is the part of a request that a reply depends on. Messages and Chat
 // have the same outline; roles and blocks tell what is what.
 func read(d dialect, body []byte) (ask, error) {
+	if _, ok := d.(responses); ok {
+		return readResponses(d, body)
+	}
 	var q struct {
 		Model   string
 		Stream  bool
