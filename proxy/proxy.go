@@ -7,13 +7,15 @@
 // to the upstream. Down (reply.go): every successful reply is parsed as the
 // dialect, what may flow flows at once, each call is held until it is whole,
 // screened (screen.go), and released untouched or replaced by a refusal.
-// handler.go decides which requests go on these lines at all.
+// handler.go decides which requests go on these lines at all; record.go takes
+// note of both.
 //
 // A Handler is safe for concurrent use.
 package proxy
 
 import (
 	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -111,6 +113,10 @@ type Options struct {
 	// Decided, if not nil, is called for every judged call. It must be quick
 	// and safe for concurrent use.
 	Decided func(Decision)
+	// Recorded, if not nil, is called once for every request that was sent
+	// upstream, when all of it is over. It must be quick and safe for
+	// concurrent use, and it must see to it that the exchange is released.
+	Recorded func(*Exchange)
 }
 
 // Decision is what became of one call.
@@ -135,6 +141,7 @@ type Handler struct {
 	transport http.RoundTripper
 	log       *slog.Logger
 	decided   func(Decision)
+	recorded  func(*Exchange)
 	keepAlive time.Duration
 	keys      *envelope.Keyring
 	sessions  *session.Table
@@ -157,6 +164,7 @@ type generation struct {
 	why       policy.Why
 	rules     schema.Rules // what goes when nothing can be granted
 	narrower  *rewrite.Narrower
+	ruleText  json.RawMessage // what narrower goes by
 	own       *ownFiles
 	inert     map[wire.Dialect]wire.Inert
 	pass      []passRule
@@ -175,7 +183,7 @@ func New(o Options) (*Handler, error) {
 	if err != nil {
 		return nil, fmt.Errorf("proxy: %w", err)
 	}
-	h := &Handler{transport: o.Transport, log: o.Log, decided: o.Decided, keepAlive: o.KeepAlive, keys: keys}
+	h := &Handler{transport: o.Transport, log: o.Log, decided: o.Decided, recorded: o.Recorded, keepAlive: o.KeepAlive, keys: keys}
 	if h.transport == nil {
 		h.transport = newTransport()
 	}
@@ -249,7 +257,8 @@ func (h *Handler) Reload(o Options) error {
 	if g.never {
 		rules = g.rules
 	}
-	g.narrower = rewrite.NewNarrower(rules, rewrite.Options{KeepTexts: o.KeepTexts, KeepHints: o.KeepHints})
+	by := rewrite.Rules{Rules: rules, KeepTexts: o.KeepTexts, KeepHints: o.KeepHints}
+	g.narrower, g.ruleText = by.Narrower(), by.JSON()
 	g.own = newOwnFiles(o.OwnFiles, o.Policy.Workspace)
 	g.inert = map[wire.Dialect]wire.Inert{}
 	for d, types := range o.Inert {

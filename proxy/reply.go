@@ -55,6 +55,7 @@ func (x *exchange) down(w http.ResponseWriter, r *http.Request, u *url.URL, resp
 	c := &client{w: w, status: resp.StatusCode, flusher: http.NewResponseController(w)}
 	in := bufio.NewReaderSize(src, 16<<10)
 	first, err := firstByte(in)
+	x.rec.arrived(err)
 	switch {
 	case err == io.EOF:
 		w.WriteHeader(resp.StatusCode) // nothing at all
@@ -120,6 +121,7 @@ func (x *exchange) whole(w http.ResponseWriter, r *http.Request, c *client, in i
 	}
 	x.declare(rep.Tools)
 	x.withheld(rep.Withheld)
+	x.rec.reply(x.route.Dialect, body)
 	out := rep.Release(x.screenAll(r.Context(), rep.Calls))
 	w.Header().Set("Content-Length", strconv.Itoa(len(out)))
 	w.WriteHeader(c.status)
@@ -169,6 +171,7 @@ func (x *exchange) stream(w http.ResponseWriter, r *http.Request, c *client, in 
 		}
 		x.declare(step.Tools)
 		x.withheld(step.Withheld)
+		x.rec.event(st, ev)
 		out := step.Flow
 		if step.Calls != nil {
 			out = st.Release(x.screenAll(r.Context(), step.Calls))

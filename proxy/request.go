@@ -36,11 +36,14 @@ type exchange struct {
 	turn    int
 	calls   int // made in this turn so far
 	tools   []*rewrite.Tool
-	held    bool // a part of the history is upstream's, or may become so
+	held    bool       // a part of the history is upstream's, or may become so
+	rec     *recording // nil when nobody records
 }
 
 // guarded is the way up, and hands over to the way down.
 func (h *Handler) guarded(w http.ResponseWriter, r *http.Request, now *generation, t target, route wire.Route) {
+	rec := h.began(r, t)
+	defer rec.over(h)
 	// Read the whole body first: an upstream that answers early would
 	// otherwise cut the reply, and nothing may be forwarded unread.
 	in := newShared(&h.bodies)
@@ -67,6 +70,7 @@ func (h *Handler) guarded(w http.ResponseWriter, r *http.Request, now *generatio
 	}
 
 	x := h.open(r, now, t, route)
+	x.rec = rec
 	x.model, x.turn, x.calls = q.Model, q.Turns, q.Calls
 	// The rewritten body goes into memory of the pool too: a request of some
 	// hundred kilobytes is otherwise mostly garbage.
@@ -91,6 +95,7 @@ func (h *Handler) guarded(w http.ResponseWriter, r *http.Request, now *generatio
 		writeError(w, route.Dialect, http.StatusBadRequest, "bad_request", err.Error())
 		return
 	}
+	rec.goesUp(x, body, &res, in, out)
 	req.ContentLength = int64(len(res.Body))
 	from := in
 	if len(res.Body) > 0 && &res.Body[0] != &body[0] {
@@ -105,6 +110,7 @@ func (h *Handler) guarded(w http.ResponseWriter, r *http.Request, now *generatio
 		return
 	}
 	defer resp.Body.Close()
+	rec.answered(resp)
 	x.down(w, r, req.URL, resp)
 }
 

@@ -36,8 +36,9 @@ type judgement struct {
 	commands []agents.Value
 	programs []codemode.Program
 	paths    []agents.Path
-	env      []string // NAME=VALUE
-	opaque   bool     // the commands are not the whole truth
+	env      []string     // NAME=VALUE
+	opaque   bool         // the commands are not the whole truth
+	given    *guards.Call // what the guards were given
 	outcome  guards.Outcome
 }
 
@@ -512,6 +513,7 @@ func (j *judgement) guards(ctx context.Context, args []byte) *refusal {
 	for _, p := range j.paths {
 		call.Paths = append(call.Paths, guards.Path{Path: p.Path, Op: string(p.Op)})
 	}
+	j.given = call
 	j.outcome = x.g.opts.Guards.Check(ctx, call)
 	if j.outcome.Decision == guards.Pass {
 		return nil
@@ -689,10 +691,10 @@ func hasParam(d *rewrite.Declared, name string) bool {
 	return slices.ContainsFunc(d.Params, func(p agents.Param) bool { return p.Name == name })
 }
 
-// record tells the decision log.
+// record tells the decision log, and the recording.
 func (j *judgement) record(ref *refusal, judged []byte, edited bool, cause string) {
 	x := j.x
-	if x.h.decided == nil {
+	if x.h.decided == nil && x.rec == nil {
 		return
 	}
 	d := Decision{Time: time.Now(), Session: x.session.ID(), Client: x.clientID(), Dialect: string(x.route.Dialect), Model: x.model,
@@ -703,5 +705,8 @@ func (j *judgement) record(ref *refusal, judged []byte, edited bool, cause strin
 	if ref != nil {
 		d.Cause, d.Guard, d.GuardReason = ref.cause, ref.guard, ref.reason
 	}
-	x.h.decided(d)
+	x.rec.judged(j, d)
+	if x.h.decided != nil {
+		x.h.decided(d)
+	}
 }

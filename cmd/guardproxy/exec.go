@@ -231,6 +231,14 @@ func (c *execCmd) masks(workspace string) ([]string, error) {
 	if err == nil && !confine.Within(resolved(dirs.State), workspace) {
 		os.MkdirAll(dirs.State, 0o700)
 	}
+	// Recordings lie where a flag of serve said.
+	for _, own := range masks {
+		recordings, err := notedRecordings(own)
+		if err != nil {
+			return nil, err
+		}
+		masks = append(masks, recordings...)
+	}
 	return masks, nil
 }
 

@@ -30,6 +30,7 @@ type serveCmd struct {
 	Upstream string        `placeholder:"URL" help:"Base URL of the model API, for every dialect; overrides the upstreams of the configuration. Without either: https://api.anthropic.com for Messages, https://api.openai.com for Chat."`
 	Listen   string        `placeholder:"HOST:PORT" help:"Address to listen on; port 0 picks a free one. Default: the configuration's, else 127.0.0.1:8788."`
 	Config   string        `type:"path" placeholder:"FILE" help:"Configuration file (YAML); see docs/configuration.md."`
+	Record   string        `type:"path" placeholder:"DIR" help:"Record every guarded exchange in this directory, one file a session, for cachecheck and guard replay. Holds whole conversations; see docs/recordings.md."`
 	LogLevel string        `enum:"debug,info,warn,error" default:"info" help:"Least level of the log on stderr: debug, info, warn or error."`
 	Drain    time.Duration `default:"30s" help:"How long a SIGTERM waits for running exchanges."`
 }
@@ -83,6 +84,12 @@ func (c *serveCmd) Run(ctx context.Context, io stdio) error {
 	defer decisions.Close()
 	opts.Log = log
 	opts.Decided = func(d proxy.Decision) { decisions.Write(auditRecord(d)) }
+	rec, err := c.openRecorder(opts.Keys, dirs, log)
+	if err != nil {
+		return withCode(exitInput, err)
+	}
+	defer closeRecorder(rec, log)
+	opts.Recorded = recorded(rec)
 	h, err := proxy.New(opts)
 	if err != nil {
 		return withCode(exitInput, err)
@@ -185,6 +192,9 @@ func (c *serveCmd) options(ctx context.Context, cfg *config.Config, dirs config.
 	default:
 		o.Upstreams = defaultUpstreams
 	}
+	if c.Record != "" {
+		o.OwnFiles = append(o.OwnFiles, c.Record)
+	}
 	if w := o.Policy.Workspace; w != "" {
 		if fi, err := os.Stat(w); err != nil || !fi.IsDir() {
 			log.Warn("policy.workspace is no directory", "path", w)
@@ -216,7 +226,7 @@ func ownFilesApart(o proxy.Options) error {
 				for _, r := range []string{root, resolved(root)} {
 					if f == r || strings.HasPrefix(f, strings.TrimSuffix(r, "/")+"/") {
 						return withHint(fmt.Errorf("%s is guardproxy's own and lies inside the writable root %s", own, root),
-							"keep state, configuration, guards, keys and logs outside of the workspace: what the agent can write there decides what it may do")
+							"keep state, configuration, guards, keys, logs and recordings outside of the workspace: what the agent can write there decides what it may do")
 					}
 				}
 			}

@@ -1,0 +1,166 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/guardproxy/guardproxy/internal/config"
+	"github.com/guardproxy/guardproxy/internal/envelope"
+	"github.com/guardproxy/guardproxy/internal/record"
+	"github.com/guardproxy/guardproxy/proxy"
+)
+
+// openRecorder opens the directory of --record; without the flag it gives nil.
+func (c *serveCmd) openRecorder(secrets [][]byte, dirs config.Dirs, log *slog.Logger) (*record.Recorder, error) {
+	if c.Record == "" {
+		return nil, nil
+	}
+	ring, err := envelope.NewKeyring(secrets...)
+	if err != nil {
+		return nil, err
+	}
+	rec, err := record.Open(c.Record, record.Options{
+		Key: ring.Key(envelope.Credential),
+		Failed: func(why record.Loss, err error) {
+			log.Error("an exchange was not recorded; further ones are counted", "why", string(why), "error", err)
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := noteRecordings(dirs.State, c.Record); err != nil {
+		log.Warn("the directory of recordings could not be noted: guardproxy exec will not hide it", "error", err)
+	}
+	log.Info("recording: the files hold whole conversations, credentials masked where they could be told", "directory", c.Record)
+	return rec, nil
+}
+
+// closeRecorder writes what waits and says what was lost.
+func closeRecorder(rec *record.Recorder, log *slog.Logger) {
+	if rec == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	rec.Close(ctx) // what it lost is in the counts
+	s := rec.Stats()
+	args := []any{"recorded", s.Recorded}
+	for _, why := range []record.Loss{record.LostFull, record.LostWrite, record.LostStopped} {
+		if n := s.Lost[why]; n > 0 {
+			args = append(args, "lost: "+string(why), n)
+		}
+	}
+	log.Info("recording ended", args...)
+}
+
+// recorded is what the proxy calls with each exchange.
+func recorded(rec *record.Recorder) func(*proxy.Exchange) {
+	if rec == nil {
+		return nil
+	}
+	m := rec.Masker()
+	return func(e *proxy.Exchange) {
+		x := &record.Exchange{Start: e.Start, FirstByte: e.FirstByte, End: e.End, Session: e.Session, Agent: e.Client, Dialect: e.Dialect, Method: e.Method,
+			ClientBody: e.ClientBody, UpstreamBody: e.UpstreamBody, ContentEncoding: e.ContentEncoding, Rules: e.Rules,
+			Rewrite: record.Rewrite{Removed: e.Removed, Restored: e.Restored}, Status: e.Status, ResponseID: e.ResponseID,
+			Usage: usages(e.First, e.Usage), Diagnostics: e.Diagnostics}
+		for _, c := range e.Calls {
+			x.Calls = append(x.Calls, recordedCall(c))
+		}
+		rec.Add(x, func(x *record.Exchange) {
+			id, secrets := m.Credential(e.RequestHeader)
+			x.Credential = id
+			x.RequestHeaders, x.ResponseHeaders = m.RequestHeaders(e.RequestHeader), m.ResponseHeaders(e.ResponseHeader)
+			x.Path = m.Path(e.Path, e.Query)
+			m.MaskExchange(x, secrets...)
+		}, e.Release)
+	}
+}
+
+func recordedCall(c proxy.JudgedCall) record.Call {
+	out := record.Call{ID: c.CallID, Tool: c.Tool, ArgumentsRaw: c.Raw,
+		Facts: record.Facts{Model: c.Model, Mode: c.Facts.Mode, Approval: c.Facts.Approval, Workspace: c.Facts.Workspace, Turn: c.Facts.Turn, Calls: c.Facts.Calls, Index: c.Facts.Index}}
+	if c.Given != nil {
+		out = record.NewCall(c.Given, c.Raw)
+	}
+	out.Kind, out.Cause, out.Guard = c.Kind, c.Cause, c.Guard
+	switch {
+	case c.Allowed && c.Edited:
+		out.Verdict = record.AllowEdited
+	case c.Allowed:
+		out.Verdict = record.Allow
+	default:
+		out.Verdict = record.Refuse
+	}
+	return out
+}
+
+// usages is the usage of a reply, or the two of a stream that counts at its
+// start and at its end.
+func usages(first, last []byte) json.RawMessage {
+	switch {
+	case len(first) == 0 || bytes.Equal(first, last):
+		return last
+	case len(last) == 0:
+		return first
+	}
+	return slices.Concat([]byte{'['}, first, []byte{','}, last, []byte{']'})
+}
+
+// The directories that recordings were written to stand in a file of the state
+// directory, one a line: guardproxy exec hides them from commands, and nobody
+// else tells it.
+const recordingsFile = "recordings"
+
+// noteRecordings adds a directory to the file.
+func noteRecordings(state, dir string) error {
+	if strings.ContainsAny(dir, "\n\r") {
+		return fmt.Errorf("%q has a line break in its name", dir)
+	}
+	path := filepath.Join(state, recordingsFile)
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_APPEND|os.O_CREATE|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0o600)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	known, err := readNotes(path)
+	if err != nil || slices.Contains(known, dir) {
+		return err
+	}
+	_, err = f.WriteString(dir + "\n")
+	return err
+}
+
+// notedRecordings are the directories in the file that are still there.
+func notedRecordings(state string) ([]string, error) {
+	known, err := readNotes(filepath.Join(state, recordingsFile))
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, withHint(err, "it lists the directories that commands must not see; make it readable, or delete it if none is left")
+	}
+	return slices.DeleteFunc(known, func(dir string) bool {
+		fi, err := os.Lstat(dir)
+		return !filepath.IsAbs(dir) || err != nil || !fi.IsDir()
+	}), nil
+}
+
+func readNotes(path string) ([]string, error) {
+	text, err := readRegular(path)
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(strings.Split(string(text), "\n"), func(line string) bool { return line == "" }), nil
+}
