@@ -107,7 +107,7 @@ func ApplyTo(dst []byte, q *wire.Request, body []byte, n *Narrower, keys *envelo
 		}
 	}
 	if len(gone) > 0 {
-		edits = append(edits, q.CutTools(gone)...)
+		edits = append(heirs(q, res.Tools, edits), q.CutTools(gone)...)
 		choice, pointer := q.CutChoice(gone)
 		if edits = append(edits, choice...); pointer != "" {
 			res.Removed = append(res.Removed, pointer)
