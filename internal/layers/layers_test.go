@@ -19,7 +19,7 @@ const module = "github.com/guardproxy/guardproxy"
 // a subpackage may import its parent, and a parent nothing of its subpackages
 // unless they stand lower.
 var rows = [][]string{
-	{"internal/tape", "internal/wire/sse", "confine/launch"},
+	{"internal/tape", "internal/wire/sse", "confine/launch", "guards/wasm/meter"},
 	{"schema", "confine", "internal/wire"},
 	{"guards", "internal/envelope", "internal/policy", "internal/agents", "internal/command", "internal/codemode", "guards/sdk/go"},
 	{"internal/rewrite", "internal/session", "internal/record", "internal/audit", "internal/config", "guards/wasm", "guards/examples", "guards/examples/no-root-delete"},
@@ -28,7 +28,7 @@ var rows = [][]string{
 }
 
 // pure packages take bytes and return bytes: no network, no files, no clock.
-var pure = []string{"schema", "cachecheck", "internal/wire", "internal/wire/sse", "internal/tape", "internal/rewrite", "internal/envelope", "internal/policy", "internal/agents", "internal/command", "internal/codemode"}
+var pure = []string{"schema", "cachecheck", "internal/wire", "internal/wire/sse", "internal/tape", "internal/rewrite", "internal/envelope", "internal/policy", "internal/agents", "internal/command", "internal/codemode", "guards/wasm/meter"}
 
 var effects = []string{"net", "net/http", "os", "os/exec", "time", "log", "log/slog", "syscall", "math/rand", "math/rand/v2", "crypto/rand", "golang.org/x/sys/unix"}
 

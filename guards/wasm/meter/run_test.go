@@ -1,0 +1,76 @@
+package meter
+
+import (
+	"context"
+	"errors"
+	"os"
+	"testing"
+
+	"github.com/tetratelabs/wazero"
+	"github.com/tetratelabs/wazero/api"
+)
+
+// host is what a metered module needs of a host: the smallest one that can
+// tell why it stopped a guest.
+type host struct {
+	left int64 // budget
+	used int64
+	why  error
+}
+
+var (
+	errFuel  = errors.New("out of fuel")
+	errStack = errors.New("out of stack")
+)
+
+const slice = 100_000
+
+func (h *host) refill(m api.Module) {
+	if int64(m.ExportedGlobal(StackExport).Get()) < 0 {
+		h.why = errStack
+		panic(errStack)
+	}
+	fuel := m.ExportedGlobal(FuelExport).(api.MutableGlobal)
+	now := int64(fuel.Get())
+	grant := max(slice, -now)
+	if grant > h.left {
+		h.why = errFuel
+		panic(errFuel)
+	}
+	h.left -= grant
+	fuel.Set(uint64(now + grant))
+}
+
+func (h *host) offer(ctx context.Context, r wazero.Runtime) error {
+	_, err := r.NewHostModuleBuilder(HostModule).NewFunctionBuilder().
+		WithGoModuleFunction(api.GoModuleFunc(func(_ context.Context, m api.Module, _ []uint64) { h.refill(m) }), nil, nil).
+		Export(RefillImport).Instantiate(ctx)
+	return err
+}
+
+func runtimeConfig() wazero.RuntimeConfig {
+	return wazero.NewRuntimeConfig().WithCoreFeatures(api.CoreFeaturesV2).WithDebugInfoEnabled(false)
+}
+
+// Every module of the host's tests that loads is metered, and the engine takes
+// the result.
+func TestEngineTakesMeteredModules(t *testing.T) {
+	for _, file := range []string{
+		"../testdata/pass.wasm", "../testdata/deny.wasm", "../testdata/loop.wasm", "../testdata/recurse.wasm", "../testdata/counter.wasm",
+		"../../examples/no-root-delete/no-root-delete.wasm",
+	} {
+		b, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, _, err := Meter(b, Limits{})
+		if err != nil {
+			t.Fatal(file, err)
+		}
+		r := wazero.NewRuntimeWithConfig(t.Context(), runtimeConfig())
+		if _, err := r.CompileModule(t.Context(), out); err != nil {
+			t.Errorf("%s: %v", file, err)
+		}
+		r.Close(t.Context())
+	}
+}
