@@ -21,6 +21,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"time"
 	"unicode/utf8"
 )
 
@@ -81,8 +82,14 @@ type Verdict struct {
 	Guard    string   // set by the chain to the entry's name
 	Reason   string   // for the model; hostile text, since it may quote the call
 	Notes    []string // for the audit log only
-	Detail   string   // the host's own account of a failure, and what the guard wrote to stderr: for the operator's log, never for the model
+	Detail   string   // the host's own account of a failure: for the operator's log, never for the model
+	Stderr   string   // what the guard wrote to standard error: like its notes
 	Observed bool     // the entry only observes: the verdict did not count
+
+	// Took is how long the guard took; the chain measures it. Fuel is what the
+	// guard burnt, 0 where that is not counted. Neither is part of the answer.
+	Took time.Duration
+	Fuel int64
 }
 
 // Fault is the verdict on a guard that gave none: a denial with a reason that
@@ -194,7 +201,9 @@ func (ch Chain) Check(ctx context.Context, c *Call) Outcome {
 		case e.Guard == nil:
 			v = Fault(CauseLoad, "no guard")
 		default:
+			start := time.Now()
 			v = check(ctx, e.Guard, c)
+			v.Took = time.Since(start)
 		}
 		v.Guard, v.Observed = e.Name, e.Observe
 		o.Verdicts = append(o.Verdicts, v)

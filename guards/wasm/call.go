@@ -1,12 +1,17 @@
 package wasm
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"strings"
+	"time"
 
+	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
-	"github.com/tetratelabs/wazero/experimental"
 
 	"github.com/guardproxy/guardproxy/guards"
+	"github.com/guardproxy/guardproxy/guards/wasm/meter"
 )
 
 // Limits of what one call may leave behind.
@@ -18,22 +23,33 @@ const (
 
 const pageSize = 64 << 10
 
-// call is the state of one run of a guest: the host functions find it in the
-// context. It lives as long as the instance and no longer.
+// slice is how much fuel a guest gets at a time. Between two slices the Go
+// scheduler and the collector wait for it, and its deadline is not looked at:
+// a slice is some 100 µs of plain code.
+const slice = 200_000
+
+// call is one run of a guest: what it asks about, what it may still use, and
+// what it has said. A run gets a new one, so nothing in it outlives the run.
 type call struct {
-	doc      document
-	reason   string
-	notes    []string
-	log      []byte
-	random   uint64
-	exitCode uint32
+	in       *instance
+	ctx      context.Context // the caller's
+	deadline time.Time
+	fuel     int64 // not yet handed out
+
+	doc     document
+	command bool   // a program: the document is on stdin, and stdout is the verdict
+	stdin   []byte // what is left of it
+	stdout  []byte
+	log     []byte // standard error
+	reason  string
+	notes   []string
+	random  uint64
+
 	function string // the host function that was called last
 	fault    fault  // why a host function stopped the guest
-	memLimit uint64
+	exitCode uint32
 	memFull  bool // the guest asked for more memory than the limit
 }
-
-type callKey struct{}
 
 // fault is a panic by which a host function stops the guest. The engine hands
 // it back as an error; the cause is read from the call, whatever the engine
@@ -44,6 +60,10 @@ const (
 	faultMisuse   = fault(guards.CauseHostMisuse)
 	faultExit     = fault(guards.CauseExit)
 	faultDeadline = fault(guards.CauseDeadline)
+	faultCanceled = fault(guards.CauseCanceled)
+	faultFuel     = fault(guards.CauseFuel)
+	faultStack    = fault(guards.CauseTrap)
+	faultLoad     = fault(guards.CauseLoad)
 )
 
 func (f fault) Error() string { return "guest stopped: " + string(f) }
@@ -53,22 +73,103 @@ func (c *call) fail(f fault) {
 	panic(f)
 }
 
+// hostFunc is a function that guests may import. Its type is written as in
+// "iIi:i": parameters, then results; i is i32 and I is i64.
+type hostFunc struct {
+	sig  string
+	call func(c *call, stack []uint64)
+}
+
+// imports is all that a metered module can import.
+var imports = map[string]map[string]hostFunc{
+	guardModule:      guardFuncs,
+	wasiModule:       wasiFuncs,
+	meter.HostModule: {meter.RefillImport: {":", refill}},
+}
+
+// offer makes a set of functions known to the guests of a runtime.
+func offer(ctx context.Context, rt wazero.Runtime, module string, funcs map[string]hostFunc) error {
+	b := rt.NewHostModuleBuilder(module)
+	for name, f := range funcs {
+		params, results := types(f.sig)
+		full := module + "." + name
+		b.NewFunctionBuilder().WithGoModuleFunction(api.GoModuleFunc(func(ctx context.Context, m api.Module, stack []uint64) {
+			in := ctx.Value(instanceKey{}).(*instance)
+			if in.module == nil { // the module's start function runs
+				in.bind(m)
+			}
+			c := in.call
+			c.function = full
+			c.onTime()
+			f.call(c, stack)
+		}), params, results).Export(name)
+	}
+	_, err := b.Instantiate(ctx)
+	return err
+}
+
+// types spells out a signature.
+func types(sig string) (params, results []api.ValueType) {
+	into := &params
+	for _, c := range sig {
+		switch c {
+		case 'i':
+			*into = append(*into, api.ValueTypeI32)
+		case 'I':
+			*into = append(*into, api.ValueTypeI64)
+		case ':':
+			into = &results
+		}
+	}
+	return params, results
+}
+
+// onTime stops a guest that has no time left, or that nobody waits for.
+func (c *call) onTime() {
+	switch err := c.ctx.Err(); {
+	case err == nil && time.Now().Before(c.deadline):
+	case errors.Is(err, context.Canceled):
+		c.fail(faultCanceled)
+	default:
+		c.fail(faultDeadline)
+	}
+}
+
+// refill is called by what metering has put into the module, when the counter
+// of fuel or that of the native stack is below zero.
+func refill(c *call, _ []uint64) {
+	fuel, stack := c.in.fuel, c.in.stack
+	if int64(stack.Get()) < 0 {
+		c.fail(faultStack)
+	}
+	have := int64(fuel.Get())
+	give := min(max(slice, slice-have), c.fuel) // one instruction may have cost more than a slice
+	c.fuel -= give
+	if have+give < 0 {
+		c.fuel += have + give // what it could not pay, so that fuelLeft is right
+		c.fail(faultFuel)
+	}
+	fuel.Set(uint64(have + give))
+}
+
+// charge takes fuel for what the host does on the guest's behalf: n bytes that
+// it looks at or copies, at the rate of bulk instructions.
+func (c *call) charge(n int) {
+	c.fuel -= int64(n / 16)
+	if c.fuel < 0 {
+		c.fail(faultFuel)
+	}
+}
+
 // memory is a range of the guest's memory, to be used at once. A range
 // outside of it stops the guest.
-func (c *call) memory(m api.Module, ptr, size uint64) []byte {
-	mem := m.Memory()
-	if mem == nil {
+func (c *call) memory(ptr, size uint64) []byte {
+	ptr, size = uint64(uint32(ptr)), uint64(uint32(size)) // only the low half of a stack slot is an i32
+	mem := c.in.memory.bytes()
+	if ptr > uint64(len(mem)) || size > uint64(len(mem))-ptr {
 		c.fail(faultMisuse)
 	}
-	ptr = uint64(uint32(ptr))
-	if size > 1<<32-1 {
-		c.fail(faultMisuse)
-	}
-	b, ok := mem.Read(uint32(ptr), uint32(size))
-	if !ok {
-		c.fail(faultMisuse)
-	}
-	return b
+	return mem[ptr : ptr+size : ptr+size]
 }
 
 const guardModule = "guardproxy"
@@ -81,9 +182,10 @@ var guardFuncs = map[string]hostFunc{
 }
 
 // hostGet is get(path_ptr, path_len, dst, cap) -> length, or -1.
-func hostGet(c *call, m api.Module, s []uint64) {
-	ptr := string(c.memory(m, s[0], uint64(uint32(s[1]))))
-	value, found, ok := c.doc.get(ptr)
+func hostGet(c *call, s []uint64) {
+	path := c.memory(s[0], s[1])
+	c.charge(len(path))
+	value, found, ok := c.doc.get(string(path))
 	if !ok {
 		// Answering "absent" could turn a misspelt path into a pass.
 		c.fail(faultMisuse)
@@ -92,47 +194,82 @@ func hostGet(c *call, m api.Module, s []uint64) {
 		s[0] = api.EncodeI32(-1)
 		return
 	}
+	c.charge(len(value))
 	if len(value) <= int(uint32(s[3])) {
-		copy(c.memory(m, s[2], uint64(len(value))), value)
+		copy(c.memory(s[2], uint64(len(value))), value)
 	}
 	s[0] = uint64(len(value))
 }
 
 // hostReason is reason(ptr, len). The last one counts.
-func hostReason(c *call, m api.Module, s []uint64) {
-	b := c.memory(m, s[0], uint64(uint32(s[1])))
+func hostReason(c *call, s []uint64) {
+	b := c.memory(s[0], s[1])
 	c.reason = guards.ClipReason(string(b[:min(len(b), 4*guards.MaxReason+4)]))
 }
 
 // hostNote is note(ptr, len). What exceeds the limits is dropped.
-func hostNote(c *call, m api.Module, s []uint64) {
-	b := c.memory(m, s[0], uint64(uint32(s[1])))
+func hostNote(c *call, s []uint64) {
+	b := c.memory(s[0], s[1])
 	if len(c.notes) < maxNotes {
 		c.notes = append(c.notes, strings.ToValidUTF8(string(b[:min(len(b), maxNote)]), "\uFFFD"))
 	}
 }
 
-// Allocate makes the guest's memory, and so learns when it wants too much:
-// the engine's own limit would only tell the guest.
-func (c *call) Allocate(_, _ uint64) experimental.LinearMemory { return &linear{c: c} }
-
-// linear is a guest's memory on the Go heap.
-type linear struct {
-	c   *call
-	buf []byte
+// verdict reads what an export returned.
+func (c *call) verdict(export string, result uint64) guards.Verdict {
+	v := guards.Verdict{Cause: guards.CausePolicy, Reason: c.reason, Notes: c.notes, Stderr: c.stderr()}
+	switch uint32(result) {
+	case 1:
+		v.Cause, v.Reason = "", ""
+	case 2:
+		v.Decision = guards.Deny
+	case 3:
+		v.Decision = guards.Ask
+	default:
+		f := guards.Fault(guards.CauseUnknownVerdict, fmt.Sprintf("%s returned %d", export, int32(uint32(result))))
+		f.Notes, f.Stderr = c.notes, c.stderr()
+		return f
+	}
+	return v
 }
 
-func (l *linear) Reallocate(size uint64) []byte {
-	if size > l.c.memLimit {
-		l.c.memFull = true
-		return nil
+// failed is the verdict on a guest that ended with an error.
+func (c *call) failed(err error) guards.Verdict {
+	v := guards.Fault(c.cause(err), firstLine(err))
+	v.Stderr, v.Notes = c.stderr(), c.notes
+	switch {
+	case v.Cause == guards.CauseMemory:
+		v.Detail = fmt.Sprintf("it asked for more than %d bytes of memory, and then ended with: %s", c.in.memory.limit, v.Detail)
+	case c.fault == faultFuel:
+		v.Detail = "its fuel is used up"
+	case c.fault == faultDeadline:
+		v.Detail = "it took too long"
+	case c.fault == faultCanceled:
+		v.Detail = "nobody waits for it any more"
+	case c.fault == faultExit:
+		v.Detail = fmt.Sprintf("exit code %d", c.exitCode)
+	case c.fault == faultMisuse:
+		v.Detail = "bad arguments for " + c.function
+	case c.fault == faultStack:
+		v.Detail = "the native stack is used up"
 	}
-	if size > uint64(len(l.buf)) {
-		grown := make([]byte, size)
-		copy(grown, l.buf)
-		l.buf = grown
-	}
-	return l.buf
+	return v
 }
 
-func (l *linear) Free() { l.buf = nil }
+// cause finds out why a guest ended with an error.
+func (c *call) cause(err error) guards.Cause {
+	switch {
+	case c.fault == faultDeadline, c.fault == faultCanceled, c.fault == faultFuel:
+		return guards.Cause(c.fault)
+	case c.memFull: // a guest that can't grow its memory traps, or exits
+		return guards.CauseMemory
+	case c.fault != "":
+		return guards.Cause(c.fault)
+	case strings.Contains(firstLine(err), "(recovered by wazero)"):
+		return guards.CausePanic // of a host function
+	}
+	return guards.CauseTrap
+}
+
+// stderr is what the guest wrote there.
+func (c *call) stderr() string { return strings.ToValidUTF8(string(c.log), "\uFFFD") }

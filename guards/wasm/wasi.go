@@ -1,12 +1,6 @@
 package wasm
 
-import (
-	"context"
-	"encoding/binary"
-
-	"github.com/tetratelabs/wazero"
-	"github.com/tetratelabs/wazero/api"
-)
+import "encoding/binary"
 
 // The WASI stub: wasi_snapshot_preview1 as a process without a world sees it.
 // No arguments, no environment, no files; a clock that stands still; random
@@ -31,16 +25,9 @@ const (
 // zero, which Go's runtime takes for a broken clock.
 const fixedTime = 1_640_995_200_000_000_000
 
-// hostFunc is a function that guests may import. Its type is written as in
-// "iIi:i": parameters, then results; i is i32 and I is i64.
-type hostFunc struct {
-	sig  string
-	call func(c *call, m api.Module, stack []uint64)
-}
-
 // errno makes a function that always gives the same error number.
-func errno(n uint64) func(*call, api.Module, []uint64) {
-	return func(_ *call, _ api.Module, s []uint64) { s[0] = n }
+func errno(n uint64) func(*call, []uint64) {
+	return func(_ *call, s []uint64) { s[0] = n }
 }
 
 var wasiFuncs = map[string]hostFunc{
@@ -94,34 +81,35 @@ var wasiFuncs = map[string]hostFunc{
 	"sock_shutdown":           {"ii:i", errno(errnoNosys)},
 }
 
-func wasiZeroes(c *call, m api.Module, s []uint64) {
-	clear(c.memory(m, s[0], 4))
-	clear(c.memory(m, s[1], 4))
+func wasiZeroes(c *call, s []uint64) {
+	clear(c.memory(s[0], 4))
+	clear(c.memory(s[1], 4))
 	s[0] = 0
 }
 
-func wasiClockTime(c *call, m api.Module, s []uint64) {
+func wasiClockTime(c *call, s []uint64) {
 	if uint32(s[0]) > 3 {
 		s[0] = errnoInval
 		return
 	}
-	binary.LittleEndian.PutUint64(c.memory(m, s[2], 8), fixedTime)
+	binary.LittleEndian.PutUint64(c.memory(s[2], 8), fixedTime)
 	s[0] = 0
 }
 
-func wasiClockRes(c *call, m api.Module, s []uint64) {
+func wasiClockRes(c *call, s []uint64) {
 	if uint32(s[0]) > 3 {
 		s[0] = errnoInval
 		return
 	}
-	binary.LittleEndian.PutUint64(c.memory(m, s[1], 8), 1)
+	binary.LittleEndian.PutUint64(c.memory(s[1], 8), 1)
 	s[0] = 0
 }
 
 // wasiRandom fills with the stream of a splitmix64 generator that starts
 // anew in every call.
-func wasiRandom(c *call, m api.Module, s []uint64) {
-	b := c.memory(m, s[0], uint64(uint32(s[1]))) // only the low half of a stack slot is an i32
+func wasiRandom(c *call, s []uint64) {
+	b := c.memory(s[0], s[1])
+	c.charge(16 * len(b))
 	for i := range b {
 		c.random += 0x9e3779b97f4a7c15
 		z := c.random
@@ -134,81 +122,83 @@ func wasiRandom(c *call, m api.Module, s []uint64) {
 
 // wasiExit ends the guest. A guard that exits has given no verdict, whatever
 // its code.
-func wasiExit(c *call, _ api.Module, s []uint64) {
+func wasiExit(c *call, s []uint64) {
 	c.exitCode = uint32(s[0])
 	c.fail(faultExit)
 }
 
-// wasiWrite takes what goes to standard output or standard error into the
-// log; beyond the log's size it is accepted and dropped.
-func wasiWrite(c *call, m api.Module, s []uint64) {
-	if fd := uint32(s[0]); fd != 1 && fd != 2 {
+// wasiWrite takes what goes to standard error into the log; beyond the log's
+// size it is accepted and dropped. A program's standard output is its verdict;
+// a reactor's goes to the log, too.
+func wasiWrite(c *call, s []uint64) {
+	fd := uint32(s[0])
+	if fd != 1 && fd != 2 {
 		s[0] = errnoBadf
 		return
 	}
-	vecs := c.memory(m, s[1], uint64(uint32(s[2]))*8)
-	total := uint32(0)
-	for ; len(vecs) > 0; vecs = vecs[8:] {
-		b := c.memory(m, uint64(binary.LittleEndian.Uint32(vecs)), uint64(binary.LittleEndian.Uint32(vecs[4:])))
-		c.log = append(c.log, b[:min(len(b), maxLog-len(c.log))]...)
-		total += uint32(len(b))
+	into, room := &c.log, maxLog
+	if fd == 1 && c.command {
+		into, room = &c.stdout, maxOutput+1 // the one byte too many is how it is found
 	}
-	binary.LittleEndian.PutUint32(c.memory(m, s[3], 4), total)
+	total := uint64(0)
+	vecs := c.vectors(s[1], s[2])
+	for ; len(vecs) > 0; vecs = vecs[8:] {
+		b := c.memory(vector(vecs))
+		*into = append(*into, b[:min(len(b), room-len(*into))]...)
+		total += uint64(len(b))
+	}
+	if total > 1<<32-1 {
+		s[0] = errnoInval
+		return
+	}
+	binary.LittleEndian.PutUint32(c.memory(s[3], 4), uint32(total))
 	s[0] = 0
 }
 
-// wasiRead is at the end of standard input.
-func wasiRead(c *call, m api.Module, s []uint64) {
+// wasiRead reads a program's standard input. A reactor is at its end.
+func wasiRead(c *call, s []uint64) {
 	if uint32(s[0]) != 0 {
 		s[0] = errnoBadf
 		return
 	}
-	clear(c.memory(m, s[3], 4))
+	total := 0
+	vecs := c.vectors(s[1], s[2])
+	for ; len(vecs) > 0 && len(c.stdin) > 0; vecs = vecs[8:] {
+		n := copy(c.memory(vector(vecs)), c.stdin)
+		c.stdin = c.stdin[n:]
+		total += n
+	}
+	c.charge(total)
+	binary.LittleEndian.PutUint32(c.memory(s[3], 4), uint32(total))
 	s[0] = 0
 }
 
+// vectors is a list of n pairs of pointer and length, as fd_read and fd_write
+// take it.
+func (c *call) vectors(ptr, n uint64) []byte {
+	n = uint64(uint32(n))
+	if n > maxVectors {
+		c.fail(faultMisuse)
+	}
+	c.charge(int(n) * 16)
+	return c.memory(ptr, n*8)
+}
+
+// maxVectors is IOV_MAX of Linux: no library sends more.
+const maxVectors = 1024
+
+func vector(b []byte) (ptr, size uint64) {
+	return uint64(binary.LittleEndian.Uint32(b)), uint64(binary.LittleEndian.Uint32(b[4:]))
+}
+
 // wasiFdstat describes the three standard streams as character devices.
-func wasiFdstat(c *call, m api.Module, s []uint64) {
+func wasiFdstat(c *call, s []uint64) {
 	if uint32(s[0]) > 2 {
 		s[0] = errnoBadf
 		return
 	}
-	b := c.memory(m, s[1], 24)
+	b := c.memory(s[1], 24)
 	clear(b)
 	b[0] = 2
 	s[0] = 0
-}
-
-// types spells out a signature.
-func types(sig string) (params, results []api.ValueType) {
-	into := &params
-	for _, c := range sig {
-		switch c {
-		case 'i':
-			*into = append(*into, api.ValueTypeI32)
-		case 'I':
-			*into = append(*into, api.ValueTypeI64)
-		case ':':
-			into = &results
-		}
-	}
-	return params, results
-}
-
-// instantiate offers a set of functions to the guests of a runtime.
-func instantiate(ctx context.Context, rt wazero.Runtime, module string, funcs map[string]hostFunc) error {
-	b := rt.NewHostModuleBuilder(module)
-	for name, f := range funcs {
-		params, results := types(f.sig)
-		b.NewFunctionBuilder().WithGoModuleFunction(api.GoModuleFunc(func(ctx context.Context, m api.Module, stack []uint64) {
-			c := ctx.Value(callKey{}).(*call)
-			c.function = module + "." + name
-			if ctx.Err() != nil {
-				c.fail(faultDeadline) // a guest that only calls the host never meets the engine's own check
-			}
-			f.call(c, m, stack)
-		}), params, results).Export(name)
-	}
-	_, err := b.Instantiate(ctx)
-	return err
 }
