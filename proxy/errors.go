@@ -28,6 +28,12 @@ func errorBody(d wire.Dialect, status int, code, text string) []byte {
 
 // writeError answers a request that goes no further.
 func writeError(w http.ResponseWriter, d wire.Dialect, status int, code, text string) {
+	if x := noted(w); x.Refused == "" {
+		x.Refused = code
+		if x.Dialect == "" {
+			x.Dialect = string(d)
+		}
+	}
 	body := errorBody(d, status, code, text)
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))

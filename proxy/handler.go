@@ -18,27 +18,21 @@ import (
 
 // ServeHTTP takes one request: who may ask, where it goes, and on which line.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	w, end := h.tell(w, r)
+	defer end()
 	g := h.current()
 	route, _ := wire.Match(r.URL.Path) // for the shape of an error
 	fail := func(status int, code, format string, args ...any) {
 		writeError(w, route.Dialect, status, code, fmt.Sprintf(format, args...))
 	}
-	// The listener. A web page in the user's browser can send requests to
-	// loopback, and a name of an attacker's can point there.
-	switch {
-	case r.Method == http.MethodConnect || r.URL.Host != "" || r.URL.Scheme != "":
-		fail(http.StatusBadRequest, "not_a_forward_proxy", "this is not a forward proxy: use it as the base URL of a client, not as HTTP_PROXY")
-		return
-	case r.Header.Get("Upgrade") != "":
+	if r.Method != http.MethodConnect && r.URL.Host == "" && r.Header.Get("Upgrade") != "" {
 		// Codex answers this status by using plain requests.
 		w.Header().Set("Connection", "close")
 		fail(http.StatusUpgradeRequired, "no_upgrade", "WebSocket is not supported: use HTTP requests with server-sent events")
 		return
-	case r.Header.Get("Origin") != "" || r.Header.Get("Sec-Fetch-Site") == "cross-site" || r.Header.Get("Sec-Fetch-Site") == "same-site":
-		fail(http.StatusForbidden, "browser_request", "requests from web pages are refused (Origin or Sec-Fetch-Site was sent)")
-		return
-	case !hostAllowed(r, g.opts.Hosts):
-		fail(http.StatusForbidden, "host_not_allowed", "the Host header %q is neither loopback with this port nor listed under hosts in the configuration", r.Host)
+	}
+	if status, code, why := stranger(r, g.opts.Hosts); status != 0 {
+		fail(status, code, "%s", why)
 		return
 	}
 	t, err := readTarget(r.URL)
@@ -76,6 +70,47 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	default:
 		fail(http.StatusNotImplemented, "unknown_path", "%s %s is not a path that guardproxy can judge, so it is not forwarded. If it can't carry tool calls, add %q under passthrough in the configuration", r.Method, t.path, r.Method+" "+t.path)
 	}
+}
+
+// stranger holds a request against the rules of the listener; status is 0 when
+// it may go on. A web page in the user's browser can send requests to loopback,
+// and a name of an attacker's can point there.
+func stranger(r *http.Request, hosts []string) (status int, code, why string) {
+	switch {
+	case r.Method == http.MethodConnect || r.URL.Host != "" || r.URL.Scheme != "":
+		return http.StatusBadRequest, "not_a_forward_proxy", "this is not a forward proxy: use it as the base URL of a client, not as HTTP_PROXY"
+	case r.Header.Get("Origin") != "" || r.Header.Get("Sec-Fetch-Site") == "cross-site" || r.Header.Get("Sec-Fetch-Site") == "same-site":
+		return http.StatusForbidden, "browser_request", "requests from web pages are refused (Origin or Sec-Fetch-Site was sent)"
+	case !hostAllowed(r, hosts):
+		return http.StatusForbidden, "host_not_allowed", fmt.Sprintf("the Host header %q is neither loopback with this port nor listed under hosts in the configuration", r.Host)
+	}
+	return 0, "", ""
+}
+
+// Shield puts the listener's rules before another handler, for a listener
+// beside the proxy's own: no web pages, no unknown Host (hosts are those beside
+// loopback), and the token, if there is one, in X-Guardproxy-Token or as
+// Authorization: Bearer.
+func Shield(next http.Handler, hosts []string, token string) http.Handler {
+	want := sha256.Sum256([]byte(token))
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if status, code, why := stranger(r, hosts); status != 0 {
+			writeError(w, "", status, code, why)
+			return
+		}
+		if token != "" {
+			given := r.Header.Get(tokenHeader)
+			if bearer, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); ok && given == "" {
+				given = bearer
+			}
+			if sum := sha256.Sum256([]byte(given)); subtle.ConstantTimeCompare(sum[:], want[:]) != 1 {
+				w.Header().Set("WWW-Authenticate", "Bearer")
+				writeError(w, "", http.StatusUnauthorized, "no_token", "this listener wants its token as Authorization: Bearer TOKEN")
+				return
+			}
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 const tokenHeader = "X-Guardproxy-Token"
@@ -224,6 +259,7 @@ func (h *Handler) passThrough(w http.ResponseWriter, r *http.Request, g *generat
 		writeError(w, "", http.StatusBadRequest, "bad_request", err.Error())
 		return
 	}
+	noteUp(w, "", up, r.ContentLength)
 	req.Body = r.Body
 	req.ContentLength = r.ContentLength
 	if v := r.Header.Get("Content-Encoding"); v != "" {
@@ -234,6 +270,7 @@ func (h *Handler) passThrough(w http.ResponseWriter, r *http.Request, g *generat
 		h.unreachable(w, r, "", req.URL, err)
 		return
 	}
+	countDown(w, resp)
 	defer resp.Body.Close()
 	if resp.StatusCode >= 300 && resp.StatusCode < 400 && resp.StatusCode != http.StatusNotModified {
 		writeError(w, "", http.StatusBadGateway, "redirect", redirectText(req.URL, resp))

@@ -117,6 +117,8 @@ type Options struct {
 	// upstream, when all of it is over. It must be quick and safe for
 	// concurrent use, and it must see to it that the exchange is released.
 	Recorded func(*Exchange)
+	// Events are told of requests and replies.
+	Events Events
 }
 
 // Decision is what became of one call.
@@ -134,6 +136,9 @@ type Decision struct {
 	Arguments      []byte // as judged; valid during the call only
 	GuardReason    string
 	Notes          []string
+	// Verdicts are those of all guards that were asked, in configuration order.
+	Verdicts []guards.Verdict
+	Took     time.Duration // from the first check to the decision
 }
 
 // Handler is the proxy. Make it with New.
@@ -142,6 +147,7 @@ type Handler struct {
 	log       *slog.Logger
 	decided   func(Decision)
 	recorded  func(*Exchange)
+	events    Events
 	keepAlive time.Duration
 	keys      *envelope.Keyring
 	sessions  *session.Table
@@ -183,7 +189,7 @@ func New(o Options) (*Handler, error) {
 	if err != nil {
 		return nil, fmt.Errorf("proxy: %w", err)
 	}
-	h := &Handler{transport: o.Transport, log: o.Log, decided: o.Decided, recorded: o.Recorded, keepAlive: o.KeepAlive, keys: keys}
+	h := &Handler{transport: o.Transport, log: o.Log, decided: o.Decided, recorded: o.Recorded, events: o.Events, keepAlive: o.KeepAlive, keys: keys}
 	if h.transport == nil {
 		h.transport = newTransport()
 	}
@@ -220,7 +226,7 @@ func newTransport() http.RoundTripper {
 
 // Reload takes new options: listener rules, upstreams and pass-through hold at
 // once, what a session pins holds for new sessions. Keys, transport, log,
-// keep-alive and the callback stay as New took them. On an error nothing
+// keep-alive and the callbacks stay as New took them. On an error nothing
 // changes.
 func (h *Handler) Reload(o Options) error {
 	g := &generation{opts: o}
@@ -293,6 +299,9 @@ func Rules(fields map[string]Fields) schema.Rules {
 	}
 	return agents.Builtin().Rules(over)
 }
+
+// Sessions is how many sessions are known.
+func (h *Handler) Sessions() int { return h.sessions.Len() }
 
 func (h *Handler) current() *generation {
 	h.mu.RLock()

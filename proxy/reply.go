@@ -146,6 +146,10 @@ func orUnknown(contentType string) string {
 func (x *exchange) stream(w http.ResponseWriter, r *http.Request, c *client, in io.Reader) {
 	d := x.route.Dialect
 	st := wire.NewStream(d, x.g.inert[d], wire.DefaultLimits)
+	if f := x.h.events.Streaming; f != nil {
+		f(1)
+		defer f(-1)
+	}
 	// What was written is flushed before upstream is waited for: events that
 	// came together leave together.
 	rd := sse.NewReader(&flushFirst{in, c}, wire.DefaultLimits.Call+1<<20)
@@ -212,6 +216,7 @@ func (x *exchange) refuseStream(w http.ResponseWriter, c *client, err error) {
 		return
 	}
 	x.once("reply refused", "code", "reply_refused", "why", text)
+	noted(w).Refused = "reply_refused"
 	c.write(errorEvent(x.route.Dialect, "reply_refused", text))
 	c.flush()
 }

@@ -72,6 +72,7 @@ func (h *Handler) guarded(w http.ResponseWriter, r *http.Request, now *generatio
 	x := h.open(r, now, t, route)
 	x.rec = rec
 	x.model, x.turn, x.calls = q.Model, q.Turns, q.Calls
+	noted(w).Client = x.clientID()
 	// The rewritten body goes into memory of the pool too: a request of some
 	// hundred kilobytes is otherwise mostly garbage.
 	out := newShared(&h.bodies)
@@ -97,6 +98,7 @@ func (h *Handler) guarded(w http.ResponseWriter, r *http.Request, now *generatio
 	}
 	rec.goesUp(x, body, &res, in, out)
 	req.ContentLength = int64(len(res.Body))
+	noteUp(w, route.Dialect, up, req.ContentLength)
 	from := in
 	if len(res.Body) > 0 && &res.Body[0] != &body[0] {
 		from = out
@@ -109,6 +111,7 @@ func (h *Handler) guarded(w http.ResponseWriter, r *http.Request, now *generatio
 		h.unreachable(w, r, route.Dialect, req.URL, err)
 		return
 	}
+	countDown(w, resp)
 	defer resp.Body.Close()
 	rec.answered(resp)
 	x.down(w, r, req.URL, resp)

@@ -40,6 +40,7 @@ type judgement struct {
 	opaque   bool         // the commands are not the whole truth
 	given    *guards.Call // what the guards were given
 	outcome  guards.Outcome
+	start    time.Time
 }
 
 // refusal says why a call does not run.
@@ -64,7 +65,7 @@ func (x *exchange) screenAll(ctx context.Context, calls []wire.Call) []wire.Ruli
 // screen judges one call. The order of the steps is part of the contract: a
 // step may rely on what the ones before it have established.
 func (x *exchange) screen(ctx context.Context, c *wire.Call) wire.Ruling {
-	j := &judgement{x: x, call: c}
+	j := &judgement{x: x, call: c, start: time.Now()}
 	ref := j.declared()
 	if ref == nil {
 		ref = j.wellFormed()
@@ -515,6 +516,7 @@ func (j *judgement) guards(ctx context.Context, args []byte) *refusal {
 	}
 	j.given = call
 	j.outcome = x.g.opts.Guards.Check(ctx, call)
+	j.noteVerdicts()
 	if j.outcome.Decision == guards.Pass {
 		return nil
 	}
@@ -560,6 +562,21 @@ func (j *judgement) shell() *guards.Shell {
 		s.add(c, dir)
 	}
 	return &guards.Shell{Argv: s.argv, Opaque: s.opaque}
+}
+
+// noteVerdicts logs what the decision does not show: guards that broke, and what
+// guards would have said that only observe.
+func (j *judgement) noteVerdicts() {
+	for _, v := range j.outcome.Verdicts {
+		if v.Decision == guards.Pass {
+			continue
+		}
+		if v.Cause != guards.CausePolicy && v.Cause != guards.CauseCanceled {
+			j.x.once("guard broke: "+string(v.Cause), "guard", v.Guard, "tool", j.call.Name, "detail", v.Detail, "observed", v.Observed)
+		} else if v.Observed {
+			j.x.once("guard observed: "+v.Decision.String(), "guard", v.Guard, "tool", j.call.Name)
+		}
+	}
 }
 
 // refuse puts a refusal in the place of the call.
@@ -698,7 +715,8 @@ func (j *judgement) record(ref *refusal, judged []byte, edited bool, cause strin
 		return
 	}
 	d := Decision{Time: time.Now(), Session: x.session.ID(), Client: x.clientID(), Dialect: string(x.route.Dialect), Model: x.model,
-		CallID: j.call.ID, Tool: j.call.Name, Kind: string(j.kind), Allowed: ref == nil, Edited: edited && ref == nil, Cause: cause, Arguments: judged}
+		CallID: j.call.ID, Tool: j.call.Name, Kind: string(j.kind), Allowed: ref == nil, Edited: edited && ref == nil, Cause: cause, Arguments: judged,
+		Verdicts: j.outcome.Verdicts, Took: time.Since(j.start)}
 	for _, v := range j.outcome.Verdicts {
 		d.Notes = append(d.Notes, v.Notes...)
 	}

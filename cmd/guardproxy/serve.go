@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	goio "io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -18,11 +17,10 @@ import (
 
 	"github.com/guardproxy/guardproxy/confine"
 	"github.com/guardproxy/guardproxy/guards"
-	"github.com/guardproxy/guardproxy/guards/examples"
-	"github.com/guardproxy/guardproxy/guards/wasm"
 	"github.com/guardproxy/guardproxy/internal/audit"
 	"github.com/guardproxy/guardproxy/internal/config"
 	"github.com/guardproxy/guardproxy/internal/envelope"
+	"github.com/guardproxy/guardproxy/internal/metrics"
 	"github.com/guardproxy/guardproxy/proxy"
 )
 
@@ -39,8 +37,8 @@ func (serveCmd) Help() string {
 	return `Point a client's base URL at the address of the ready line. SIGTERM and Ctrl-C
 stop listening and let running exchanges end; a second one ends at once. SIGHUP
 reopens the decision log and reads the configuration again: hosts, upstreams and
-passthrough hold at once, all else for new sessions; listen, token_file, keys
-and audit take a restart.
+passthrough hold at once, all else for new sessions; listen, token_file, keys,
+audit and metrics take a restart.
 
 Exit codes: 0 stopped, 1 running exchanges were cut, 2 usage, 3 a configuration,
 key or guard that can't be used, or an address that can't be listened on.`
@@ -65,7 +63,12 @@ func (c *serveCmd) Run(ctx context.Context, io stdio) error {
 	if err != nil {
 		return withCode(exitInput, err)
 	}
-	opts, err := c.options(ctx, cfg, dirs, log)
+	var counts *metrics.Metrics
+	if cfg.Metrics != "" {
+		counts = metrics.New(version())
+	}
+	set := newGuardSet(dirs, log, counts)
+	opts, err := c.options(ctx, cfg, dirs, set, log)
 	if err != nil {
 		return withCode(exitInput, err)
 	}
@@ -90,10 +93,26 @@ func (c *serveCmd) Run(ctx context.Context, io stdio) error {
 	}
 	defer closeRecorder(rec, log)
 	opts.Recorded = recorded(rec)
+	if counts != nil {
+		count(&opts, counts)
+	}
 	h, err := proxy.New(opts)
 	if err != nil {
 		return withCode(exitInput, err)
 	}
+	var measured string // what the ready line says about metrics
+	if counts != nil {
+		countHeld(counts, h, set, decisions)
+		srv, addr, err := serveMetrics(cfg, opts.Token, counts, log)
+		if err != nil {
+			return withCode(exitInput, err)
+		}
+		defer srv.Close()
+		measured = fmt.Sprintf("; metrics on http://%s/metrics", addr)
+	}
+	watching, stop := context.WithCancel(ctx)
+	defer stop()
+	go set.watch(watching)
 
 	// Before the ready line: whoever waited for it may send one at once.
 	hup := make(chan os.Signal, 1)
@@ -107,14 +126,14 @@ func (c *serveCmd) Run(ctx context.Context, io stdio) error {
 	srv := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn)}
 	served := make(chan error, 1)
 	go func() { served <- srv.Serve(ln) }()
-	fmt.Fprintf(io.err, "guardproxy: listening on http://%s%s\n", ln.Addr(), notInForce(opts))
+	fmt.Fprintf(io.err, "guardproxy: listening on http://%s%s\n", ln.Addr(), notInForce(opts)+measured)
 
 	for {
 		select {
 		case err := <-served:
 			return err
 		case <-hup:
-			c.reload(ctx, h, decisions, opts, cfg, dirs, log)
+			counts.Reloaded(c.reload(ctx, h, decisions, opts, cfg, dirs, set, log))
 			continue
 		case <-ctx.Done():
 		}
@@ -155,7 +174,7 @@ func (c *serveCmd) read() (*config.Config, error) {
 
 // options compiles what a configuration says; keys, token and log are added
 // by the caller.
-func (c *serveCmd) options(ctx context.Context, cfg *config.Config, dirs config.Dirs, log *slog.Logger) (proxy.Options, error) {
+func (c *serveCmd) options(ctx context.Context, cfg *config.Config, dirs config.Dirs, set *guardSet, log *slog.Logger) (proxy.Options, error) {
 	o := proxy.Options{
 		Policy:             proxy.Policy{Mode: cfg.Policy.Mode, Approval: cfg.Policy.Approval, Workspace: cfg.Policy.Workspace},
 		Tools:              cfg.Tools,
@@ -203,15 +222,9 @@ func (c *serveCmd) options(ctx context.Context, cfg *config.Config, dirs config.
 	if err := ownFilesApart(o); err != nil {
 		return o, err
 	}
-	for _, g := range cfg.Guards {
-		e, err := loadGuard(ctx, g, cfg.Wasm, dirs)
-		if err != nil {
-			return o, err
-		}
-		o.Guards = append(o.Guards, e)
-		log.Debug("guard loaded", "guard", e.Name)
-	}
-	return o, nil
+	var err error
+	o.Guards, err = set.load(ctx, cfg)
+	return o, err
 }
 
 // ownFilesApart refuses a workspace in which the agent could write our files.
@@ -246,47 +259,6 @@ func resolved(path string) string {
 		return path
 	}
 	return filepath.Join(resolved(parent), filepath.Base(path))
-}
-
-func loadGuard(ctx context.Context, g config.Guard, w config.Wasm, dirs config.Dirs) (guards.Entry, error) {
-	e := guards.Entry{Name: g.Name, Match: guards.Match{Tools: g.Match.Tools, Kinds: g.Match.Kinds, Clients: g.Match.Clients}}
-	var module []byte
-	if g.Use != "" {
-		var ok bool
-		if module, ok = examples.Module(g.Use); !ok {
-			return e, withHint(fmt.Errorf("guard %s: no bundled guard is called %q", g.Name, g.Use), "the bundled guards are "+strings.Join(examples.Names(), ", "))
-		}
-	} else {
-		var err error
-		if module, err = readRegular(g.File); err != nil {
-			return e, withHint(fmt.Errorf("guard %s: %w", g.Name, err), "file is relative to the configuration file; the bundled guards are taken with use")
-		}
-	}
-	guard, err := wasm.Load(ctx, module, wasm.Options{Name: g.Name, Config: g.Config, Deadline: time.Duration(w.Deadline), Memory: int64(w.Memory), CacheDir: filepath.Join(dirs.Cache, "wasm")})
-	if ctx.Err() != nil {
-		return e, errors.New("interrupted while the guards were loaded")
-	}
-	if err != nil {
-		return e, err
-	}
-	e.Guard = guard
-	return e, nil
-}
-
-// readRegular reads a file, and gives an error for a pipe in its place instead
-// of waiting.
-func readRegular(path string) ([]byte, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	if fi, err := f.Stat(); err != nil {
-		return nil, err
-	} else if !fi.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is not a regular file", path)
-	}
-	return goio.ReadAll(goio.LimitReader(f, wasm.MaxModule+1))
 }
 
 // keys are the configured key files, and behind them the installation's own
@@ -326,27 +298,37 @@ func openAudit(cfg *config.Config, secrets [][]byte, log *slog.Logger) (*audit.L
 	})
 }
 
-func auditRecord(d proxy.Decision) audit.Record {
-	decision := audit.Refuse
+func decision(d proxy.Decision) audit.Decision {
 	switch {
 	case d.Allowed && d.Edited:
-		decision = audit.AllowEdited
+		return audit.AllowEdited
 	case d.Allowed:
-		decision = audit.Allow
+		return audit.Allow
 	}
-	return audit.Record{Time: d.Time, Session: d.Session, Client: d.Client, Dialect: d.Dialect, Model: d.Model, CallID: d.CallID, Tool: d.Tool,
-		Kind: d.Kind, Decision: decision, Cause: d.Cause, Guard: d.Guard, Arguments: d.Arguments, GuardReason: d.GuardReason, Notes: d.Notes}
+	return audit.Refuse
+}
+
+func auditRecord(d proxy.Decision) audit.Record {
+	r := audit.Record{Time: d.Time, Session: d.Session, Client: d.Client, Dialect: d.Dialect, Model: d.Model, CallID: d.CallID, Tool: d.Tool,
+		Kind: d.Kind, Decision: decision(d), Cause: d.Cause, Guard: d.Guard, Arguments: d.Arguments, GuardReason: d.GuardReason, Notes: d.Notes}
+	for _, v := range d.Verdicts {
+		if v.Decision == guards.Pass {
+			continue
+		}
+		r.Verdicts = append(r.Verdicts, audit.Verdict{Guard: v.Guard, Verdict: v.Decision.String(), Cause: string(v.Cause), Observed: v.Observed, Detail: v.Detail, Reason: v.Reason, Stderr: v.Stderr})
+	}
+	return r
 }
 
 // reload reopens the decision log and reads the configuration again. On an
-// error the old configuration stays.
-func (c *serveCmd) reload(ctx context.Context, h *proxy.Handler, decisions *audit.Log, old proxy.Options, started *config.Config, dirs config.Dirs, log *slog.Logger) {
+// error the old configuration stays; the error was logged.
+func (c *serveCmd) reload(ctx context.Context, h *proxy.Handler, decisions *audit.Log, old proxy.Options, started *config.Config, dirs config.Dirs, set *guardSet, log *slog.Logger) error {
 	if err := decisions.Reopen(); err != nil {
 		log.Error("the decision log could not be reopened: it goes on in the old file", "error", err, "hint", hintOf(err))
 	}
 	if c.Config == "" {
 		log.Info("nothing to read again: there is no configuration file")
-		return
+		return nil
 	}
 	var o proxy.Options
 	cfg, err := c.read()
@@ -355,7 +337,7 @@ func (c *serveCmd) reload(ctx context.Context, h *proxy.Handler, decisions *audi
 		err = withHint(errors.New("the file is empty"), "send SIGHUP again when it is written")
 	}
 	if err == nil {
-		if o, err = c.options(ctx, cfg, dirs, log); err == nil {
+		if o, err = c.options(ctx, cfg, dirs, set, log); err == nil {
 			o.Keys, o.Token = old.Keys, old.Token
 			// What takes a restart is still in use, so it is still ours.
 			o.OwnFiles = append(o.OwnFiles, old.OwnFiles...)
@@ -364,7 +346,7 @@ func (c *serveCmd) reload(ctx context.Context, h *proxy.Handler, decisions *audi
 	}
 	if err != nil {
 		log.Error("the configuration was not taken: the old one stays in force", "file", c.Config, "error", err, "hint", hintOf(err))
-		return
+		return err
 	}
 	log.Info("configuration read again: hosts, upstreams and passthrough hold now, the rest for new sessions", "file", c.Config, "guards", len(o.Guards), "not_in_force", strings.TrimPrefix(notInForce(o), "; "))
 	for _, k := range []struct {
@@ -375,11 +357,13 @@ func (c *serveCmd) reload(ctx context.Context, h *proxy.Handler, decisions *audi
 		{"token_file", cfg.TokenFile != started.TokenFile},
 		{"keys", !slices.Equal(cfg.Keys, started.Keys)},
 		{"audit", cfg.Audit != started.Audit},
+		{"metrics", cfg.Metrics != started.Metrics},
 	} {
 		if k.changed {
 			log.Warn("a changed key takes a restart", "key", k.key)
 		}
 	}
+	return nil
 }
 
 // notInForce ends the ready line with what an operator may believe to be on

@@ -158,7 +158,7 @@ func notedRecordings(state string) ([]string, error) {
 }
 
 func readNotes(path string) ([]string, error) {
-	text, err := readRegular(path)
+	text, _, err := readRegular(path)
 	if err != nil {
 		return nil, err
 	}

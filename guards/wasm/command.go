@@ -43,7 +43,8 @@ func readVerdict(out []byte) (guards.Verdict, error) {
 	}
 	for k := 1; k < t.After(0); k = t.After(k + 1) {
 		if key := t.Str(k); key != "verdict" && key != "reason" {
-			return v, fmt.Errorf("the verdict has a member %.40q: verdict and reason are all", key)
+			// Errors quote nothing: they go to logs that hold no guard's words.
+			return v, errors.New("the verdict has a member beside verdict and reason")
 		}
 		if t.Kind(k+1) != tape.String {
 			return v, fmt.Errorf("the member %s is %v, not a string", t.Str(k), t.Kind(k+1))
@@ -53,7 +54,7 @@ func readVerdict(out []byte) (guards.Verdict, error) {
 	if n < 0 {
 		return v, errors.New("there is no member verdict")
 	}
-	switch word := t.Str(n); word {
+	switch t.Str(n) {
 	case "pass":
 		v.Decision = guards.Pass
 		return v, nil
@@ -62,7 +63,7 @@ func readVerdict(out []byte) (guards.Verdict, error) {
 	case "ask":
 		v.Decision = guards.Ask
 	default:
-		return v, fmt.Errorf("the verdict is %.40q: pass, deny or ask it may be", word)
+		return v, errors.New("the verdict is none of pass, deny and ask")
 	}
 	v.Cause = guards.CausePolicy
 	if n := t.Get(0, "reason"); n >= 0 {

@@ -65,6 +65,24 @@ type Record struct {
 	// where arguments are.
 	GuardReason string
 	Notes       []string
+	// Verdicts are those of guards that did not pass the call, in
+	// configuration order.
+	Verdicts []Verdict
+}
+
+// Verdict is what one guard said about a call.
+type Verdict struct {
+	Guard    string `json:"guard"`
+	Verdict  string `json:"verdict"` // ask or deny
+	Cause    string `json:"cause"`
+	Observed bool   `json:"observed,omitempty"` // it did not count
+	// Detail is the host's own account of a guard that broke. It quotes
+	// neither the call nor the guard.
+	Detail string `json:"detail,omitempty"`
+	// Reason and Stderr are the guard's own words. They are written only where
+	// arguments are.
+	Reason string `json:"reason,omitempty"`
+	Stderr string `json:"stderr,omitempty"`
 }
 
 // line is the shape of a line, in the order of its members.
@@ -85,6 +103,7 @@ type line struct {
 	Arguments     json.RawMessage `json:"arguments,omitempty"`
 	GuardReason   string          `json:"guard_reason,omitempty"`
 	Notes         []string        `json:"notes,omitempty"`
+	Verdicts      []Verdict       `json:"verdicts,omitempty"`
 }
 
 // maxText is the longest text, in bytes, that is quoted from a client or a
@@ -287,6 +306,13 @@ func encode(r Record, o Options) []byte {
 		out.Arguments = quoted(r.Arguments)
 		out.GuardReason = r.GuardReason
 		out.Notes = r.Notes
+	}
+	for _, v := range r.Verdicts {
+		v.Cause, v.Detail = clip(v.Cause), clip(v.Detail)
+		if !o.Arguments {
+			v.Reason, v.Stderr = "", ""
+		}
+		out.Verdicts = append(out.Verdicts, v)
 	}
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)

@@ -53,6 +53,9 @@ type Config struct {
 	UnknownTools string            `yaml:"unknown_tools" one:"pass refuse"`
 	Confine      Confine           `yaml:"confine"`
 	Audit        Audit             `yaml:"audit"`
+	// Metrics is the address HOST:PORT of the listener for Prometheus, "" for
+	// none; port 0 picks a free one.
+	Metrics string `yaml:"metrics"`
 	// Keys are files, as absolute paths, that hold keys shared by several
 	// instances.
 	Keys []string `yaml:"keys" file:"yes"`
@@ -89,7 +92,7 @@ type Guard struct {
 	// exactly one is set.
 	File  string `yaml:"file" file:"yes"`
 	Use   string `yaml:"use"`
-	Mode  string `yaml:"mode" one:"enforce"`
+	Mode  string `yaml:"mode" one:"enforce observe"`
 	Match Match  `yaml:"match"`
 	// Config is the guard's own configuration: one JSON object, its members
 	// in the order of the file.
@@ -105,7 +108,7 @@ type Match struct {
 
 // Wasm bounds a guard module.
 type Wasm struct {
-	Reload   bool     `yaml:"reload" later:"true"`
+	Reload   bool     `yaml:"reload"`
 	Deadline Duration `yaml:"deadline"`
 	Memory   Size     `yaml:"memory"`
 }

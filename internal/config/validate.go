@@ -53,6 +53,17 @@ func (d *decoder) listener(c *Config) error {
 	if err := c.CheckToken(c.Listen); err != nil {
 		return d.fail("listen", err.Error(), tokenHint)
 	}
+	if _, set := d.places["metrics"]; set {
+		if problem, hint := CheckListen(c.Metrics); problem != "" {
+			return d.fail("metrics", problem, hint)
+		}
+		if err := c.CheckToken(c.Metrics); err != nil {
+			return d.fail("metrics", err.Error(), tokenHint)
+		}
+		if c.Metrics == c.Listen && !strings.HasSuffix(c.Metrics, ":0") {
+			return d.fail("metrics", "the address that is listened on already", "give the metrics a port of their own: they are not served where the client connects")
+		}
+	}
 	for i, h := range c.Hosts {
 		host, problem := checkHost(h)
 		if problem != "" {
