@@ -1,6 +1,8 @@
 package wasm
 
 import (
+	"sync/atomic"
+
 	"github.com/tetratelabs/wazero/experimental"
 )
 
@@ -34,6 +36,7 @@ type linear struct {
 // the engine's, which would tell the guest alone that it was refused.
 func (l *linear) Allocate(_, most uint64) experimental.LinearMemory {
 	l.room = reserve(min(most, l.limit))
+	reserved.Add(int64(len(l.room)))
 	return l
 }
 
@@ -62,10 +65,14 @@ func (l *linear) Reallocate(size uint64) []byte {
 // Free gives the memory back. The engine calls it when the instance is closed.
 func (l *linear) Free() {
 	if l.room != nil {
+		reserved.Add(-int64(len(l.room)))
 		unreserve(l.room)
 	}
 	l.room, l.heap, l.size = nil, nil, 0
 }
+
+// reserved is how much address space guests hold, in bytes.
+var reserved atomic.Int64
 
 // bytes is the part in use.
 func (l *linear) bytes() []byte {
@@ -88,9 +95,12 @@ type image interface {
 	close() error
 }
 
+// shareImages is false in tests of what other systems do.
+var shareImages = true
+
 // newImage writes a memory down. The memory itself is not attached yet.
 func newImage(l *linear) (image, error) {
-	if l.room != nil && l.size > 0 {
+	if shareImages && l.room != nil && l.size > 0 {
 		if im, err := newSharedImage(l.bytes()); err == nil {
 			return im, nil
 		}

@@ -1,0 +1,8 @@
+;; Spins at the bottom of a recursion.
+(module
+  
+  (memory (export "memory") 1)
+  (func $r (param i32) (if (local.get 0) (then (call $r (i32.sub (local.get 0) (i32.const 1))) (return))) (loop $l (br $l)))
+  (func (export "guard_check_v1") (result i32)
+    (call $r (i32.const 5000))
+    (i32.const 1)))
