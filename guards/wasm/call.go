@@ -80,11 +80,15 @@ type hostFunc struct {
 	call func(c *call, stack []uint64)
 }
 
+// hostCall is what every call to the host costs, as if it were bytes: it takes
+// as long as some hundred instructions.
+const hostCall = 100 * 16
+
 // imports is all that a metered module can import.
 var imports = map[string]map[string]hostFunc{
 	guardModule:      guardFuncs,
 	wasiModule:       wasiFuncs,
-	meter.HostModule: {meter.RefillImport: {":", refill}},
+	meter.HostModule: {meter.RefillImport: {refillSig, refill}},
 }
 
 // offer makes a set of functions known to the guests of a runtime.
@@ -101,12 +105,18 @@ func offer(ctx context.Context, rt wazero.Runtime, module string, funcs map[stri
 			c := in.call
 			c.function = full
 			c.onTime()
+			if f.sig != refillSig {
+				c.charge(hostCall)
+			}
 			f.call(c, stack)
 		}), params, results).Export(name)
 	}
 	_, err := b.Instantiate(ctx)
 	return err
 }
+
+// refillSig is the type of what metering calls; no function of a guest's has it.
+const refillSig = ":"
 
 // types spells out a signature.
 func types(sig string) (params, results []api.ValueType) {
@@ -181,10 +191,17 @@ var guardFuncs = map[string]hostFunc{
 	"note":   {"ii:", hostNote},
 }
 
+// maxPath is the longest JSON Pointer, in bytes, that could lead anywhere: all of
+// a document, each byte escaped.
+const maxPath = 2 * guards.MaxInput
+
 // hostGet is get(path_ptr, path_len, dst, cap) -> length, or -1.
 func hostGet(c *call, s []uint64) {
 	path := c.memory(s[0], s[1])
-	c.charge(len(path))
+	if len(path) > maxPath {
+		c.fail(faultMisuse)
+	}
+	c.charge(16 * len(path)) // it is copied, and looked at by token
 	value, found, ok := c.doc.get(string(path))
 	if !ok {
 		// Answering "absent" could turn a misspelt path into a pass.
@@ -204,12 +221,14 @@ func hostGet(c *call, s []uint64) {
 // hostReason is reason(ptr, len). The last one counts.
 func hostReason(c *call, s []uint64) {
 	b := c.memory(s[0], s[1])
+	c.charge(16 * min(len(b), 4*guards.MaxReason))
 	c.reason = guards.ClipReason(string(b[:min(len(b), 4*guards.MaxReason+4)]))
 }
 
 // hostNote is note(ptr, len). What exceeds the limits is dropped.
 func hostNote(c *call, s []uint64) {
 	b := c.memory(s[0], s[1])
+	c.charge(16 * min(len(b), maxNote))
 	if len(c.notes) < maxNotes {
 		c.notes = append(c.notes, strings.ToValidUTF8(string(b[:min(len(b), maxNote)]), "\uFFFD"))
 	}

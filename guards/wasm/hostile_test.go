@@ -46,6 +46,7 @@ var hostile = []struct {
 	{name: "recurse_spin", cause: guards.CauseFuel},
 	{name: "get_loop", cause: guards.CauseFuel},
 	{name: "get_long_path", cause: guards.CauseFuel},
+	{name: "get_longer_path", cause: guards.CauseHostMisuse, brief: true},
 	{name: "get_outside", cause: guards.CauseHostMisuse, brief: true},
 	{name: "reason_loop", cause: guards.CauseFuel},
 	{name: "note_loop", cause: guards.CauseFuel},

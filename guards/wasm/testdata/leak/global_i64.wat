@@ -1,0 +1,10 @@
+;; A global of type i64.
+;; It denies when it finds a trace of an earlier call, and leaves one.
+(module
+  (memory (export "memory") 2 8)
+  (global $g (mut i64) (i64.const 5))
+  (func (export "guard_check_v1") (result i32)
+    (if (i64.ne (global.get $g) (i64.const 5)) (then (return (i32.const 2))))
+    (global.set $g (i64.const -1))
+    (i32.const 1))
+)
