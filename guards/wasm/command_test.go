@@ -1,0 +1,89 @@
+package wasm_test
+
+import (
+	"encoding/json"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/guardproxy/guardproxy/guards"
+	"github.com/guardproxy/guardproxy/guards/wasm"
+)
+
+func loadCommand(t testing.TB, name string, o wasm.Options) *wasm.Guard {
+	t.Helper()
+	m, err := os.ReadFile("testdata/command/" + name + ".wasm")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o.Deadline == 0 {
+		o.Deadline = time.Minute
+	}
+	g, err := wasm.Load(t.Context(), m, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { g.Close() })
+	return g
+}
+
+// Programs: the verdict is what they wrote, if they ended well, and nothing
+// that they did is there when they run again.
+func TestCommand(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		want   guards.Decision
+		cause  guards.Cause
+		reason string
+	}{
+		{"pass", guards.Pass, "", ""},
+		{"deny_exit0", guards.Deny, guards.CausePolicy, "not by me"},
+		{"ask", guards.Ask, guards.CausePolicy, "sure?"},
+		{"counter", guards.Pass, "", ""},
+		{"search", guards.Pass, "", ""},
+		{"pass_exit3", guards.Deny, guards.CauseExit, ""},
+		{"pass_trap", guards.Deny, guards.CauseTrap, ""},
+		{"silent", guards.Deny, guards.CauseUnknownVerdict, ""},
+		{"twice", guards.Deny, guards.CauseUnknownVerdict, ""},
+		{"flood", guards.Deny, guards.CauseFuel, ""},
+		{"spin", guards.Deny, guards.CauseFuel, ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			g := loadCommand(t, tc.name, wasm.Options{Slots: 1})
+			reason := tc.reason
+			if tc.cause != "" && tc.cause != guards.CausePolicy {
+				reason = guards.Fault(tc.cause, "").Reason
+			}
+			for range 4 {
+				if v := g.Check(t.Context(), call); v.Decision != tc.want || v.Cause != tc.cause || v.Reason != reason {
+					t.Errorf("got %v, cause %q (%s), reason %q; want %v, %q, %q", v.Decision, v.Cause, v.Detail, v.Reason, tc.want, tc.cause, reason)
+				}
+			}
+		})
+	}
+}
+
+// A program gets all of the document on its standard input, in pieces if it
+// likes.
+func TestCommandReadsItsInput(t *testing.T) {
+	g := loadCommand(t, "search", wasm.Options{})
+	for _, tc := range []struct {
+		args  string
+		cause guards.Cause
+	}{
+		{`{"a":"` + strings.Repeat("x", 500_000) + `"}`, ""},
+		{`{"a":"` + strings.Repeat("x", 500_000) + `~"}`, guards.CauseExit},
+	} {
+		if v := g.Check(t.Context(), &guards.Call{Name: "b", Arguments: json.RawMessage(tc.args)}); v.Cause != tc.cause {
+			t.Errorf("%d bytes: %+v", len(tc.args), v)
+		}
+	}
+}
+
+func TestCommandDeadline(t *testing.T) {
+	g := loadCommand(t, "spin", wasm.Options{Deadline: 20 * time.Millisecond, Fuel: endless})
+	if v := g.Check(t.Context(), call); v.Cause != guards.CauseDeadline {
+		t.Errorf("got %+v", v)
+	}
+}

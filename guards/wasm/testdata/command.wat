@@ -1,4 +1,0 @@
-;; Is a command.
-(module
-  (memory (export "memory") 1)
-  (func (export "_start")))
