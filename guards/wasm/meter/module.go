@@ -368,7 +368,7 @@ func (m *module) readTable(r *reader, b []byte) []byte {
 	m.tables = append(m.tables, t)
 	m.info.Tables = append(m.info.Tables, t)
 	b = append(b, byte(t.Type), 1)
-	return appendU32(appendU32(b, t.Min), min(t.Max, uint32(m.lim.Table)))
+	return appendU32(appendU32(b, t.Min), uint32(min(int64(t.Max), int64(m.lim.Table))))
 }
 
 func (m *module) readMemory(r *reader) {
