@@ -19,7 +19,7 @@ const module = "github.com/guardproxy/guardproxy"
 // a subpackage may import its parent, and a parent nothing of its subpackages
 // unless they stand lower.
 var rows = [][]string{
-	{"internal/tape", "internal/wire/sse", "confine/launch", "guards/wasm/meter"},
+	{"internal/tape", "internal/wire/sse", "confine/launch", "guards/wasm/meter", "guards/wasm/internal/assemble"},
 	{"schema", "confine", "internal/wire"},
 	{"guards", "internal/envelope", "internal/policy", "internal/agents", "internal/command", "internal/codemode", "guards/sdk/go"},
 	{"internal/rewrite", "internal/session", "internal/record", "internal/audit", "internal/config", "guards/wasm", "guards/examples", "guards/examples/no-root-delete", "internal/metrics"},

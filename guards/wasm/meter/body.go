@@ -114,6 +114,13 @@ type validator struct {
 	stack   []ValueType
 	highest int
 	blocks  []block
+	// An engine saves what is needed after a call, and gives every value a
+	// place of its own for it: saved counts these places, as far as a single
+	// pass can see them. low is the height below which the stack has not been
+	// since the last call; epochs tell for every local how many calls were
+	// before it was set, or -1 once its value is counted.
+	saved, low, epoch int
+	epochs            []int
 	// current is the segment that is being read. Unreachable code has the
 	// segment dead, which nothing pays for.
 	current int32
@@ -147,7 +154,8 @@ func (v *validator) body(t FuncType, index int) {
 	v.readLocals(t, index)
 	v.f.code = make([]byte, 0, v.end-v.at)
 	v.stack, v.blocks = v.stack[:0], v.blocks[:0]
-	v.highest = 0
+	v.highest, v.saved, v.low, v.epoch = 0, 0, 0, 0
+	v.epochs = append(v.epochs[:0], make([]int, len(v.locals))...)
 	v.current = v.segment(-1)
 	v.dead = v.segment(-1)
 	v.mark(markEnter, uint32(v.current))
@@ -159,7 +167,7 @@ func (v *validator) body(t FuncType, index int) {
 		fail(v.at, "function %d has bytes behind its end", index)
 	}
 	v.f.fold()
-	v.f.frame = frameSize(len(v.locals), v.highest)
+	v.f.frame = frameSize(len(v.locals) + v.highest + v.saved)
 }
 
 func (v *validator) readLocals(t FuncType, index int) {
@@ -257,6 +265,7 @@ func (v *validator) pop() ValueType {
 	}
 	t := v.stack[len(v.stack)-1]
 	v.stack = v.stack[:len(v.stack)-1]
+	v.low = min(v.low, len(v.stack))
 	return t
 }
 
@@ -297,6 +306,7 @@ func (v *validator) leave() block {
 func (v *validator) jump() {
 	b := &v.blocks[len(v.blocks)-1]
 	v.stack = v.stack[:b.height]
+	v.low = min(v.low, b.height)
 	b.unreachable = true
 	v.current = v.dead
 }
@@ -335,14 +345,14 @@ func (v *validator) blockType() (params, results []ValueType) {
 	return t.Params, t.Results
 }
 
-func (v *validator) local() ValueType {
+func (v *validator) local() uint32 {
 	at := v.at
 	n := v.u32()
 	if uint64(n) >= uint64(len(v.locals)) {
 		fail(at, "there is no local %d", n)
 	}
 	v.f.code = appendU32(v.f.code, n)
-	return v.locals[n]
+	return n
 }
 
 func (v *validator) global() global {
@@ -530,15 +540,23 @@ func (v *validator) instruction() {
 		v.push(t)
 	case 0x20: // local.get
 		v.pay(costStep)
-		v.push(v.local())
+		n := v.local()
+		if e := v.epochs[n]; e >= 0 && e != v.epoch {
+			v.saved++
+			v.epochs[n] = -1
+		}
+		v.push(v.locals[n])
 	case 0x21: // local.set
 		v.pay(costStep)
-		v.popType(v.local())
+		n := v.local()
+		v.epochs[n] = v.epoch
+		v.popType(v.locals[n])
 	case 0x22: // local.tee
 		v.pay(costStep)
-		t := v.local()
-		v.popType(t)
-		v.push(t)
+		n := v.local()
+		v.epochs[n] = v.epoch
+		v.popType(v.locals[n])
+		v.push(v.locals[n])
 	case 0x23: // global.get
 		v.pay(costStep)
 		v.push(v.global().typ)
@@ -693,6 +711,9 @@ func (v *validator) call(e edge, operands func()) {
 
 func (v *validator) callType(t FuncType) {
 	v.popAll(t.Params)
+	v.saved += len(v.stack) - v.low
+	v.low = len(v.stack)
+	v.epoch++
 	v.pushAll(t.Results)
 }
 

@@ -12,9 +12,9 @@ package meter
 // along the deepest path; if that is more than the limit, all calls are
 // counted.
 
-// frameSize estimates the native stack of one call of a function: what the
-// engine saves around a call, and a word for each local and operand.
-func frameSize(locals, height int) int { return 96 + 8*(locals+height) }
+// frameSize estimates the native stack of one call of a function that holds
+// so many values: what the engine saves around a call, and a word a value.
+func frameSize(values int) int { return 96 + 8*values }
 
 // graph numbers nodes: first the defined functions, then types.
 type graph struct {

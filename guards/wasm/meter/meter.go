@@ -71,7 +71,7 @@ func GlobalExport(index uint32) string { return fmt.Sprintf("%sglobal:%d", Reser
 type Limits struct {
 	Module    int   // bytes of the module, 16 MiB
 	Memory    int64 // bytes of memory that it may ask for at its start, 16 MiB
-	Stack     int   // bytes of native stack, by estimate, 1 MiB
+	Stack     int   // bytes of native stack, by estimate, 2 MiB
 	Body      int   // bytes of one function, 1 MiB
 	Locals    int   // parameters and locals of one function, 2,000
 	Functions int   // defined functions, 50,000
@@ -95,7 +95,7 @@ func (l Limits) withDefaults() Limits {
 	if l.Memory <= 0 {
 		l.Memory = 16 << 20
 	}
-	set(&l.Stack, 1<<20)
+	set(&l.Stack, 2<<20)
 	set(&l.Body, 1<<20)
 	set(&l.Locals, 2000)
 	set(&l.Functions, 50_000)

@@ -8,6 +8,8 @@ import (
 
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
+
+	"github.com/guardproxy/guardproxy/guards/wasm/internal/assemble"
 )
 
 // host is what a metered module needs of a host: the smallest one that can
@@ -74,3 +76,6 @@ func TestEngineTakesMeteredModules(t *testing.T) {
 		r.Close(t.Context())
 	}
 }
+
+// I is an instruction.
+var I = assemble.I
