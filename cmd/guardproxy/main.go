@@ -24,6 +24,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/guardproxy/guardproxy/confine/launch"
+	"github.com/guardproxy/guardproxy/guards/wasm"
 )
 
 // Exit codes that are the same for every verb. A verb with codes of its own
@@ -95,6 +96,7 @@ func main() {
 	if launch.Is(os.Args) {
 		launch.Main() // inside of the sandbox: this process becomes the command
 	}
+	wasm.CompilerMain() // started to compile one guard: this process does only that
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	os.Exit(run(ctx, os.Args[1:], stdio{os.Stdin, os.Stdout, os.Stderr}))

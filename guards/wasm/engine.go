@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/tetratelabs/wazero"
-	"github.com/tetratelabs/wazero/api"
 
 	"github.com/guardproxy/guardproxy/guards"
 	"github.com/guardproxy/guardproxy/guards/wasm/meter"
@@ -51,47 +50,32 @@ func newEngine(o Options, info *meter.Info) *engine {
 		config: []byte(`{"abi":"guard/1","config":` + string(compact(o.Config)) + `}`)}
 }
 
-// compile makes the runtime with everything that a guest may import, and
-// compiles the metered module in it.
-func (e *engine) compile(ctx context.Context, module []byte) (err error) {
-	if e.opts.CacheDir != "" {
-		if e.cache, err = openCache(e.opts.CacheDir); err != nil {
-			return err
+// compile makes the runtime with everything that a guest may import, and takes
+// the metered module's code from the cache, where a child process puts it.
+func (e *engine) compile(ctx context.Context, module []byte) error {
+	return withMachineCode(ctx, e.opts, module, func(cache wazero.CompilationCache) error {
+		e.cache = cache
+		err := e.fromCache(ctx, module)
+		if err != nil {
+			e.release()
 		}
-		if e.tryCompile(ctx, module) == nil {
-			return nil
-		}
-		e.release()
-		e.cache = nil
-	}
-	if err = e.tryCompile(ctx, module); err != nil {
-		e.release()
-	}
-	return err
+		return err
+	})
 }
 
-func (e *engine) tryCompile(ctx context.Context, module []byte) (err error) {
+func (e *engine) fromCache(ctx context.Context, module []byte) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("the engine failed: %v", p)
 		}
 	}()
-	// Features: WebAssembly 2.0. Threads, tail calls, exceptions and 64-bit
-	// memories are no part of it. The engine's own check of deadlines is off:
-	// it is slow, and has holes that fuel has not.
-	config := wazero.NewRuntimeConfig().
-		WithCoreFeatures(api.CoreFeaturesV2).
-		WithDebugInfoEnabled(false)
-	if e.cache != nil {
-		config = config.WithCompilationCache(e.cache)
-	}
-	e.runtime = wazero.NewRuntimeWithConfig(ctx, config)
+	e.runtime = wazero.NewRuntimeWithConfig(ctx, engineConfig(e.cache))
 	for name, funcs := range imports {
 		if err := offer(ctx, e.runtime, name, funcs); err != nil {
 			return err
 		}
 	}
-	e.compiled, err = e.runtime.CompileModule(ctx, module)
+	e.compiled, err = fromCache(ctx, e.runtime, module)
 	return err
 }
 

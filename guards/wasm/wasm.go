@@ -13,7 +13,8 @@
 // native stack, time, and the number of guests at a time.
 //
 // The files of this package: engine.go holds what calls share, instance.go one
-// guest and its way back, memory.go the memory, call.go and wasi.go what a
+// guest and its way back, compile.go, compiler.go and cache.go how its code is
+// made, memory.go the memory, call.go and wasi.go what a
 // guest may import, command.go the profile for programs, slots.go who may run
 // when.
 package wasm
@@ -71,8 +72,16 @@ type Options struct {
 	Slots int
 	// CacheDir keeps compiled code between runs of the program, if it isn't
 	// empty. Whoever can write there can run code as this process: the
-	// directory must be private to the user.
+	// directory must be private to the user (mode 0700, no symbolic link), or
+	// Load refuses it. It is made if it does not exist.
 	CacheDir string
+	// Compiler is the command that compiles modules in a child process: the
+	// path of a program whose main calls [CompilerMain], as guardproxy's does,
+	// and arguments. It must be of this program's version. If it is empty, this
+	// executable is started again, provided that its main calls CompilerMain;
+	// else Load refuses every module. The child has CompileTime, and on Linux
+	// CompileMemory; on other systems its memory is not bounded.
+	Compiler []string
 }
 
 // Guard is a loaded module. It is safe for concurrent use. A Guard that nobody

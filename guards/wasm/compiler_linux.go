@@ -1,0 +1,67 @@
+package wasm
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// limitCompiler bounds the process's memory, processor time and files. The
+// address space counts what the Go runtime has reserved, so the limit is put
+// above what is mapped now.
+func limitCompiler() error {
+	b, err := os.ReadFile("/proc/self/statm")
+	if err != nil {
+		return err
+	}
+	first, _, _ := strings.Cut(string(b), " ")
+	pages, err := strconv.ParseUint(first, 10, 64)
+	if err != nil {
+		return fmt.Errorf("read /proc/self/statm: %w", err)
+	}
+	seconds := uint64(CompileTime.Seconds())
+	for _, l := range []struct {
+		resource int
+		most     uint64
+	}{
+		{unix.RLIMIT_AS, pages*uint64(os.Getpagesize()) + CompileMemory},
+		// The parent looks at the clock; this is for a compiler whose parent
+		// has gone. Workers use processors at the same time.
+		{unix.RLIMIT_CPU, 4 * seconds},
+		{unix.RLIMIT_FSIZE, maxEntry},
+		{unix.RLIMIT_CORE, 0},
+	} {
+		if err := unix.Setrlimit(l.resource, &unix.Rlimit{Cur: l.most, Max: l.most}); err != nil {
+			return fmt.Errorf("set resource limit %d: %w", l.resource, err)
+		}
+	}
+	return nil
+}
+
+// bindToParent lets the kernel kill the compiler when its parent dies.
+func bindToParent(cmd *exec.Cmd) {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+}
+
+// outOfTime says whether a process ended by its limit of processor time.
+func outOfTime(s *os.ProcessState) bool {
+	if s == nil {
+		return false
+	}
+	status, ok := s.Sys().(syscall.WaitStatus)
+	return ok && status.Signaled() && status.Signal() == syscall.SIGXCPU
+}
+
+// selfPath is this very executable, even if another one has taken its name.
+func selfPath() (string, error) {
+	const self = "/proc/self/exe"
+	if _, err := os.Stat(self); err == nil {
+		return self, nil
+	}
+	return os.Executable()
+}

@@ -1,0 +1,19 @@
+//go:build !linux
+
+package wasm
+
+import (
+	"os"
+	"os/exec"
+)
+
+// Off Linux the compiler's time is bounded by its parent; its memory is
+// bounded only as far as the Go runtime keeps to its soft limit.
+
+func limitCompiler() error { return nil }
+
+func bindToParent(*exec.Cmd) {}
+
+func outOfTime(*os.ProcessState) bool { return false }
+
+func selfPath() (string, error) { return os.Executable() }
