@@ -19,6 +19,7 @@ import (
 
 	"github.com/guardproxy/guardproxy/confine"
 	"github.com/guardproxy/guardproxy/confine/launch"
+	"github.com/guardproxy/guardproxy/guards/wasm"
 )
 
 var updateDemo = flag.Bool("update-demo", false, "write the demo's golden files anew")
@@ -32,6 +33,7 @@ func init() {
 	if launch.Is(os.Args) {
 		launch.Main()
 	}
+	wasm.CompilerMain()
 	if len(os.Args) < 2 {
 		return
 	}

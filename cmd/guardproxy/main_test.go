@@ -8,7 +8,6 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/guardproxy/guardproxy/confine/launch"
-	"github.com/guardproxy/guardproxy/guards/wasm"
 )
 
 func TestMain(m *testing.M) {
@@ -16,7 +15,6 @@ func TestMain(m *testing.M) {
 	if launch.Is(os.Args) {
 		launch.Main()
 	}
-	wasm.CompilerMain()
 	testscript.Main(m, map[string]func(){"guardproxy": main})
 }
 
