@@ -59,20 +59,26 @@ func openCacheDir(path string) (*cacheDir, error) {
 		return nil, fmt.Errorf("look at the cache directory: %w", err)
 	}
 	if err := private(info); err != nil {
-		return nil, &compileError{fmt.Sprintf("the cache directory %s %v", path, err), "machine code is run from there: remove it, or chmod 700 it if it is yours"}
+		return nil, &compileError{fmt.Sprintf("the cache directory %s %v", path, err), "machine code is run from there: remove it, and it is made anew"}
+	}
+	if info.Mode().Perm() != 0o700 {
+		if err := os.Chmod(path, 0o700); err != nil {
+			return nil, fmt.Errorf("make the cache directory private: %w", err)
+		}
 	}
 	return &cacheDir{path, false}, nil
 }
 
-// private says what is wrong with a directory that only this user may enter.
+// private says what is wrong with a directory into which only this user may
+// have written.
 func private(info fs.FileInfo) error {
 	switch {
 	case info.Mode()&fs.ModeSymlink != 0:
 		return errors.New("is a symbolic link")
 	case !info.IsDir():
 		return errors.New("is not a directory")
-	case runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0:
-		return fmt.Errorf("is open to others (mode %v)", info.Mode().Perm())
+	case runtime.GOOS != "windows" && info.Mode().Perm()&0o022 != 0:
+		return fmt.Errorf("can be written by others (mode %v)", info.Mode().Perm())
 	case !ours(info):
 		return errors.New("belongs to another user")
 	}

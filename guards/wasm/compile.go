@@ -36,8 +36,30 @@ const (
 )
 
 // compileVerb asks an executable whose main calls CompilerMain to be the
-// compiler. Behind it stands the directory to write to.
+// compiler. Behind it stand the directory to write to, and the limits as
+// compileLimits writes them.
 const compileVerb = "wasm-compile"
+
+// compileLimits bound a compiler.
+type compileLimits struct {
+	time   time.Duration
+	memory uint64
+}
+
+var compileBounds = compileLimits{CompileTime, CompileMemory} // tests have smaller ones
+
+func (l compileLimits) String() string {
+	return fmt.Sprintf("%dms,%d", l.time.Milliseconds(), l.memory)
+}
+
+func parseCompileLimits(s string) (l compileLimits, err error) {
+	var ms int64
+	if _, err = fmt.Sscanf(s, "%dms,%d", &ms, &l.memory); err == nil && (ms <= 0 || l.memory == 0) {
+		err = errors.New("a limit is missing")
+	}
+	l.time = time.Duration(ms) * time.Millisecond
+	return l, err
+}
 
 // compilerMain says that this executable can be started as the compiler.
 var compilerMain atomic.Bool
@@ -47,8 +69,8 @@ var compilerMain atomic.Bool
 // it does so and does not return. Otherwise it does nothing but note that this
 // executable can be started for that.
 func CompilerMain() {
-	if len(os.Args) == 3 && os.Args[1] == compileVerb {
-		os.Exit(compilerProcess(os.Args[2], os.Stdin, os.Stderr))
+	if len(os.Args) == 4 && os.Args[1] == compileVerb {
+		os.Exit(compilerProcess(os.Args[2], os.Args[3], os.Stdin, os.Stderr))
 	}
 	compilerMain.Store(true)
 }
@@ -135,9 +157,10 @@ func compile(ctx context.Context, command []string, into string, module []byte) 
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	timed, cancel := context.WithTimeout(ctx, CompileTime)
+	bounds := compileBounds
+	timed, cancel := context.WithTimeout(ctx, bounds.time)
 	defer cancel()
-	cmd := exec.CommandContext(timed, argv[0], append(argv[1:], compileVerb, into)...)
+	cmd := exec.CommandContext(timed, argv[0], append(argv[1:], compileVerb, into, bounds.String())...)
 	cmd.Env = []string{}
 	cmd.Stdin = bytes.NewReader(module)
 	stderr := &firstBytes{most: 4 << 10}
@@ -156,13 +179,13 @@ func compile(ctx context.Context, command []string, into string, module []byte) 
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case timed.Err() != nil, outOfTime(cmd.ProcessState):
-		return &compileError{fmt.Sprintf("compiling it takes more than %v", CompileTime), "large functions with many locals and blocks take long: build it with optimisation"}
+		return &compileError{fmt.Sprintf("compiling it takes more than %v", bounds.time), "large functions with many locals and blocks take long: build it with optimisation"}
 	case cmd.ProcessState == nil:
 		return fmt.Errorf("start the compiler: %w", err)
 	case cmd.ProcessState.ExitCode() == exitRefused:
 		return &compileError{"the engine refuses it: " + said, ""}
 	case strings.Contains(said, "out of memory") || strings.Contains(said, "cannot allocate memory"):
-		return &compileError{fmt.Sprintf("compiling it takes more than %d MiB of memory", CompileMemory>>20), "large functions with many locals and blocks take much: build it with optimisation"}
+		return &compileError{fmt.Sprintf("compiling it takes more than %d MiB of memory", bounds.memory>>20), "large functions with many locals and blocks take much: build it with optimisation"}
 	}
 	said, _, _ = strings.Cut(said, "\n")
 	return fmt.Errorf("the compiler failed: %w: %s", err, said)

@@ -18,12 +18,16 @@ const exitRefused = 3
 // compilerProcess is the whole of a compiler: it takes a module from stdin
 // and leaves its machine code in dir. It trusts its parent, and not the
 // module: before it reads any of it, it limits itself.
-func compilerProcess(dir string, stdin io.Reader, stderr io.Writer) (code int) {
-	if err := limitCompiler(); err != nil {
+func compilerProcess(dir, bounds string, stdin io.Reader, stderr io.Writer) (code int) {
+	l, err := parseCompileLimits(bounds)
+	if err == nil {
+		err = limitCompiler(l)
+	}
+	if err != nil {
 		fmt.Fprintf(stderr, "limit the compiler: %v\n", err)
 		return 1
 	}
-	debug.SetMemoryLimit(CompileMemory * 3 / 4) // collect before the limit is hit
+	debug.SetMemoryLimit(int64(l.memory / 4 * 3)) // collect before the limit is hit
 	defer func() {
 		if p := recover(); p != nil {
 			fmt.Fprintf(stderr, "%v\n", p)

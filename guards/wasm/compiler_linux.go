@@ -14,7 +14,7 @@ import (
 // limitCompiler bounds the process's memory, processor time and files. The
 // address space counts what the Go runtime has reserved, so the limit is put
 // above what is mapped now.
-func limitCompiler() error {
+func limitCompiler(bounds compileLimits) error {
 	b, err := os.ReadFile("/proc/self/statm")
 	if err != nil {
 		return err
@@ -24,12 +24,12 @@ func limitCompiler() error {
 	if err != nil {
 		return fmt.Errorf("read /proc/self/statm: %w", err)
 	}
-	seconds := uint64(CompileTime.Seconds())
+	seconds := uint64(bounds.time.Seconds()) + 1
 	for _, l := range []struct {
 		resource int
 		most     uint64
 	}{
-		{unix.RLIMIT_AS, pages*uint64(os.Getpagesize()) + CompileMemory},
+		{unix.RLIMIT_AS, pages*uint64(os.Getpagesize()) + bounds.memory},
 		// The parent looks at the clock; this is for a compiler whose parent
 		// has gone. Workers use processors at the same time.
 		{unix.RLIMIT_CPU, 4 * seconds},

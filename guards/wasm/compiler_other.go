@@ -10,7 +10,7 @@ import (
 // Off Linux the compiler's time is bounded by its parent; its memory is
 // bounded only as far as the Go runtime keeps to its soft limit.
 
-func limitCompiler() error { return nil }
+func limitCompiler(compileLimits) error { return nil }
 
 func bindToParent(*exec.Cmd) {}
 
