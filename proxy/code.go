@@ -7,6 +7,7 @@ package proxy
 
 import (
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 
@@ -63,7 +64,7 @@ func innerArgs(c *codemode.Call) []byte {
 }
 
 // codeShell is what a program runs, as far as it can be read.
-func (j *judgement) codeShell() *guards.Shell {
+func (j *judgement) codeShell() (sh *guards.Shell, opened []agents.Path) {
 	s := scripts{workspace: j.x.g.opts.Policy.Workspace, opaque: j.opaque || len(j.programs) == 0}
 	for _, p := range j.programs {
 		s.opaque = s.opaque || !p.Whole
@@ -89,7 +90,7 @@ func (j *judgement) codeShell() *guards.Shell {
 			}
 		}
 	}
-	return &guards.Shell{Argv: s.argv, Opaque: s.opaque}
+	return &guards.Shell{Argv: s.argv, Opaque: s.opaque}, s.opened
 }
 
 // scripts joins the commands of several shells to one list. Each shell starts
@@ -99,6 +100,7 @@ func (j *judgement) codeShell() *guards.Shell {
 type scripts struct {
 	workspace string
 	argv      [][]string
+	opened    []agents.Path // by redirections
 	opaque    bool
 	moved     bool // the shell before may have gone elsewhere
 	shared    bool // perhaps it is one shell for all of them
@@ -121,6 +123,16 @@ func (s *scripts) add(command agents.Value, dir string) {
 	}
 	s.argv = append(s.argv, p.Argv...)
 	s.opaque = s.opaque || p.Opaque
+	for _, f := range p.Files {
+		o := agents.Path{Path: f.Path, Op: agents.OpRead}
+		if f.Write {
+			o.Op = agents.OpWrite
+		}
+		if dir != "" && !strings.ContainsAny(o.Path[:min(1, len(o.Path))], "/~$") {
+			o.Path = path.Join(dir, o.Path)
+		}
+		s.opened = append(s.opened, o)
+	}
 	s.moved = s.moved || slices.ContainsFunc(p.Argv, func(words []string) bool {
 		return slices.ContainsFunc(words, func(w string) bool { return w == "cd" || w == "pushd" || w == "popd" })
 	})

@@ -584,6 +584,18 @@ func TestWhatGuardsSee(t *testing.T) {
 	}
 }
 
+// What a shell opens by itself is a path like those that tools name.
+func TestGuardsSeeRedirections(t *testing.T) {
+	var got *guards.Call
+	r := newRig(t, answering(messagesStream("Bash", `{"command":"sort <a >>.git/hooks/b"}`)), func(o *Options) {
+		o.Guards = guards.Chain{{Name: "g", Guard: guardFunc(func(c *guards.Call) guards.Verdict { got = c; return guards.Verdict{} })}}
+	})
+	r.send("/v1/messages", messagesAsk)
+	if got == nil || fmt.Sprint(got.Paths) != "[{a read} {.git/hooks/b write}]" {
+		t.Errorf("%+v", got)
+	}
+}
+
 func TestResidue(t *testing.T) {
 	const call = `{"command":"ls","sandbox_permissions":"danger-full-access","description":"d","justification":"please"}`
 	for _, c := range []struct {

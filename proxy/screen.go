@@ -505,13 +505,14 @@ func (j *judgement) guards(ctx context.Context, args []byte) *refusal {
 		Session: guards.Session{ID: x.session.ID(), Mode: x.g.opts.Policy.Mode, Approval: x.g.opts.Policy.Approval,
 			Workspace: x.g.opts.Policy.Workspace, Turn: x.turn, Calls: x.calls, Index: j.call.Index},
 	}
+	var opened []agents.Path
 	switch j.kind {
 	case agents.Shell:
-		call.Shell = j.shell()
+		call.Shell, opened = j.shell()
 	case agents.Code:
-		call.Shell = j.codeShell()
+		call.Shell, opened = j.codeShell()
 	}
-	for _, p := range j.paths {
+	for _, p := range slices.Concat(j.paths, opened) {
 		call.Paths = append(call.Paths, guards.Path{Path: p.Path, Op: string(p.Op)})
 	}
 	j.given = call
@@ -544,8 +545,9 @@ func (j *judgement) guards(ctx context.Context, args []byte) *refusal {
 }
 
 // shell is what a shell call runs. Several commands are each for a shell of its
-// own, and an environment stands before a command as env writes it.
-func (j *judgement) shell() *guards.Shell {
+// own, and an environment stands before a command as env writes it. opened are
+// the files that redirections name.
+func (j *judgement) shell() (sh *guards.Shell, opened []agents.Path) {
 	s := scripts{workspace: j.x.g.opts.Policy.Workspace, opaque: j.spec.Opaque || j.opaque || len(j.commands) == 0,
 		// The API does not say whether the commands of one call share a shell.
 		shared: j.call.Item == wire.ShellCall}
@@ -561,7 +563,7 @@ func (j *judgement) shell() *guards.Shell {
 		}
 		s.add(c, dir)
 	}
-	return &guards.Shell{Argv: s.argv, Opaque: s.opaque}
+	return &guards.Shell{Argv: s.argv, Opaque: s.opaque}, s.opened
 }
 
 // noteVerdicts logs what the decision does not show: guards that broke, and what

@@ -5,7 +5,9 @@
 // walks the whole syntax tree: pipes, lists, subshells, substitutions, bodies
 // of functions, loops and conditions. Scripts that a command carries in a
 // literal argument (`bash -c '…'`, `eval '…'`, a here-document for `sh`) are
-// parsed in turn, and their commands follow the command that carries them.
+// parsed in turn, and their commands follow the command that carries them; so
+// does the command that another one runs out of its words (`sudo`, `xargs`,
+// `find -exec`; unwrap.go).
 //
 // The reader is a witness, not an interpreter: it expands no variable and
 // never touches the disk. What it can't vouch for it marks as opaque.
@@ -41,8 +43,17 @@ type Parsed struct {
 	// It is no promise where it is false: programs in other languages, script
 	// files, and what a program does with its own arguments are words like any
 	// others, and the table of programs known to run such words is finite.
-	// Targets of redirections stand in no list of words.
 	Opaque bool
+
+	// Files are the targets of redirections in source order, written like
+	// words. At most MaxCommands are listed; then Opaque is set.
+	Files []File
+}
+
+// File is what a redirection opens.
+type File struct {
+	Path  string
+	Write bool // else it is read
 }
 
 // Parse reads a script in the bash dialect. It never fails and never panics:
@@ -80,6 +91,7 @@ func FromArgv(argv []string) Parsed {
 // reader gathers the commands of a script and of those within it.
 type reader struct {
 	argv   [][]string
+	files  []File
 	opaque bool
 	bytes  int // of all scripts read so far
 
@@ -87,7 +99,7 @@ type reader struct {
 	multiplied int // words that came of brace lists
 }
 
-func (r *reader) parsed() Parsed { return Parsed{Argv: r.argv, Opaque: r.opaque} }
+func (r *reader) parsed() Parsed { return Parsed{Argv: r.argv, Opaque: r.opaque, Files: r.files} }
 
 // input is what is known about a command's standard input: the text of a
 // here-document or here-string.
@@ -107,6 +119,7 @@ func (r *reader) command(argv []string, in input, depth int) {
 		return
 	}
 	r.argv = append(r.argv, argv)
+	r.unwrap(argv, 0)
 	r.builtin(argv, depth)
 	if strings.HasPrefix(argv[0], "/proc/") || strings.HasPrefix(argv[0], "/dev/") {
 		r.opaque = true // /proc/self/exe is the shell itself

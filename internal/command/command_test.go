@@ -61,7 +61,7 @@ func TestParse(t *testing.T) {
 		{"PATH changed", "PATH=/tmp/x ls", "ls", true},
 		{"LD_PRELOAD", "LD_PRELOAD=./x.so ls", "ls", true},
 		{"PATH exported", "export PATH=/x; ls", "export PATH=/x ; ls", true},
-		{"PATH by env", "env PATH=/x ls", "env PATH=/x ls", true},
+		{"PATH by env", "env PATH=/x ls", "env PATH=/x ls ; ls", true},
 		{"redirections", "a >out 2>&1 <in", "a", false},
 		{"redirection to a variable", "a >$out", "a", true},
 		{"redirection from a command", "a < <(rm x)", "a ; rm x", true},
@@ -88,7 +88,7 @@ func TestParse(t *testing.T) {
 		{"brace range", "echo {1..3}", "echo 1 2 3", true},
 		{"huge brace range", "echo {1..100000000}", "echo {1..100000000}", true},
 		{"braces without meaning", "frob . a {} ;", "frob . a {}", false},
-		{"what find found", "find . -exec a {} ;", "find . -exec a {}", true},
+		{"what find found", "find . -exec a {} ;", "find . -exec a {} ; a {}", true},
 		{"escape string", `$'\x72m' x`, "rm x", true},
 		{"translated string", `echo $"x"`, "echo x", true},
 		{"zsh command word", "=rm x", "=rm x", true},
@@ -112,9 +112,9 @@ func TestParse(t *testing.T) {
 		{"script from a here-document", "bash <<'E'\nrm x\nE", "bash ; rm x", false},
 		{"script from a here-document with variable", "bash <<E\nrm '$x'\nE", "bash ; rm $x", true},
 		{"script from a here-string", "bash <<< 'rm x'", "bash ; rm x", false},
-		{"shell behind sudo", `sudo -u root bash -c 'rm x'`, "sudo -u root bash -c rm x ; rm x", false},
-		{"shell behind env", `env A=1 sh -c 'rm x'`, "env A=1 sh -c rm x ; rm x", false},
-		{"shell behind find", `find . -exec sh -c 'rm x' \;`, "find . -exec sh -c rm x ; ; rm x", true},
+		{"shell behind sudo", `sudo -u root bash -c 'rm x'`, "sudo -u root bash -c rm x ; bash -c rm x ; rm x", false},
+		{"shell behind env", `env A=1 sh -c 'rm x'`, "env A=1 sh -c rm x ; sh -c rm x ; rm x", false},
+		{"shell behind find", `find . -exec sh -c 'rm x' \;`, "find . -exec sh -c rm x ; ; sh -c rm x ; rm x", true},
 		{"shell behind an unknown program", `frob -x bash -c 'rm y'`, "frob -x bash -c rm y ; rm y", false},
 		{"shell as a file name", "ls -l /bin/sh", "ls -l /bin/sh", false},
 		{"shell as a text", "echo bash -c 'rm x'", "echo bash -c rm x", false},
@@ -122,12 +122,12 @@ func TestParse(t *testing.T) {
 		{"env -S", "env -S 'rm x'", "env -S rm x ; rm x", true},
 		{"su -c", "su root -c 'rm x'", "su root -c rm x ; rm x", false},
 		{"su", "su", "su", true},
-		{"flock", "flock f rm x", "flock f rm x", false},
+		{"flock", "flock f rm x", "flock f rm x ; rm x", false},
 		{"another shell", "fish -c 'rm x'", "fish -c rm x", true},
-		{"xargs", "ls | xargs rm", "ls ; xargs rm", true},
+		{"xargs", "ls | xargs rm", "ls ; xargs rm ; rm", true},
 		{"eval", "eval 'rm x; ls'", "eval rm x; ls ; rm x ; ls", false},
 		{"eval of several words", "eval rm -rf '\"/\"'", `eval rm -rf "/" ; rm -rf /`, false},
-		{"eval behind command", "command eval 'rm x'", "command eval rm x ; rm x", false},
+		{"eval behind command", "command eval 'rm x'", "command eval rm x ; eval rm x ; rm x", false},
 		{"eval of a variable", `eval "$x"`, "eval $x ; $x", true},
 		{"trap", "trap 'rm x' EXIT", "trap rm x EXIT ; rm x", false},
 		{"source", ". ./env.sh", ". ./env.sh", true},
@@ -262,7 +262,7 @@ func FuzzParse(f *testing.F) {
 	for _, s := range []string{
 		"rm -rf /", "a && b | c", "$(x) `y` ${z:-$(w)}", "bash -c 'eval \"rm x\"'", "cat <<E\n$x\nE", "a <<-'E' | sh\n\tb\n\tE",
 		"for ((i=0;i<3;i++)); do a; done", "case $x in a|b) c;; esac", "[[ a =~ b ]] && { c; }", "{a,{b,c}}{1..3}", "x=(1 2 $(y)) z", "echo $'\\u0041\\c'",
-		"sudo -s <<< x", "env -S\"a b\" c", "f() ( a )", "declare -A x=([a]=b)", "a\\\nb", "~root/=x", "!(a|b)", "coproc x { a; }", "trap -- 'a' 0",
+		"sudo -s <<< x", "sudo -u a env -i B=c timeout -k 1 2 find . -exec nice d {} +", "a >b 2>>c <d &>e <>f >&g", "env -S\"a b\" c", "f() ( a )", "declare -A x=([a]=b)", "a\\\nb", "~root/=x", "!(a|b)", "coproc x { a; }", "trap -- 'a' 0",
 	} {
 		f.Add(s)
 	}
@@ -278,6 +278,9 @@ func FuzzParse(f *testing.F) {
 			if len(argv) == 0 {
 				t.Fatal("a command without words")
 			}
+		}
+		if len(a.Files) > MaxCommands {
+			t.Fatalf("%d files", len(a.Files))
 		}
 	})
 }

@@ -174,6 +174,7 @@ func (w *walker) stmt(s *syntax.Stmt) {
 			in = input{text, true, literal}
 		default:
 			w.literal(rd.Word)
+			w.target(rd)
 		}
 	}
 	call, ok := s.Cmd.(*syntax.CallExpr)
@@ -185,6 +186,38 @@ func (w *walker) stmt(s *syntax.Stmt) {
 		argv = append(argv, w.words(word)...)
 	}
 	w.command(argv, in, w.depth)
+}
+
+// target takes in the file that a redirection opens.
+func (w *walker) target(rd *syntax.Redirect) {
+	if rd.Word == nil {
+		return
+	}
+	text, literal := w.text(rd.Word)
+	read, write := false, false
+	switch rd.Op {
+	case syntax.RdrIn:
+		read = true
+	case syntax.RdrInOut:
+		read, write = true, true
+	case syntax.DplIn, syntax.DplOut:
+		// A descriptor, mostly; bash takes any other word of >& for a file.
+		write = rd.Op == syntax.DplOut && !(literal && (text == "-" || strings.Trim(strings.TrimSuffix(text, "-"), "0123456789") == ""))
+	default:
+		write = true
+	}
+	for _, f := range []struct {
+		is   bool
+		file File
+	}{{read, File{text, false}}, {write, File{text, true}}} {
+		switch {
+		case !f.is || slices.Contains(w.files[max(0, len(w.files)-16):], f.file):
+		case len(w.files) == MaxCommands:
+			w.opaque = true
+		default:
+			w.files = append(w.files, f.file)
+		}
+	}
 }
 
 func (w *walker) decl(d *syntax.DeclClause) {
