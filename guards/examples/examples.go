@@ -21,17 +21,28 @@ import (
 //go:embed */*.wasm
 var modules embed.FS
 
-// Names lists the bundled guards, sorted.
+// Info is what a list of the bundled guards says of one.
+type Info struct {
+	Name     string `json:"name"`
+	Language string `json:"language"`
+	About    string `json:"about"` // what it denies, in a line
+}
+
+var list = []Info{
+	{"no-root-delete", "Go", "deletes of the root, a home, or a system directory"},
+}
+
+// List lists the bundled guards by name. The slice is the caller's.
+func List() []Info {
+	return slices.SortedFunc(slices.Values(list), func(a, b Info) int { return strings.Compare(a.Name, b.Name) })
+}
+
+// Names lists the names of the bundled guards, sorted.
 func Names() []string {
-	entries, err := modules.ReadDir(".")
-	if err != nil {
-		panic(err) // the directory is part of the program
-	}
 	var names []string
-	for _, e := range entries {
-		names = append(names, e.Name())
+	for _, g := range List() {
+		names = append(names, g.Name)
 	}
-	slices.Sort(names)
 	return names
 }
 

@@ -22,7 +22,7 @@ var rows = [][]string{
 	{"internal/tape", "internal/wire/sse", "confine/launch", "guards/wasm/meter", "guards/wasm/internal/assemble"},
 	{"schema", "confine", "internal/wire"},
 	{"guards", "internal/envelope", "internal/policy", "internal/agents", "internal/command", "internal/codemode", "guards/sdk/go"},
-	{"internal/rewrite", "internal/session", "internal/record", "internal/audit", "internal/config", "guards/wasm", "guards/examples", "guards/examples/no-root-delete", "internal/metrics"},
+	{"internal/rewrite", "internal/session", "internal/record", "internal/audit", "internal/config", "guards/wasm", "guards/examples", "guards/examples/no-root-delete", "internal/metrics", "guards/conformance"},
 	{"proxy", "cachecheck", "confine/run", "internal/control", "internal/fakemodel"},
 	{"cmd/guardproxy", "cmd/guardproxy-launch", "internal/e2e", "internal/layers"},
 }
