@@ -146,6 +146,11 @@ func (r *reader) command(argv []string, in input, depth int) {
 			if i == 0 || !onlyNames(argv[0]) {
 				r.shell(n, argv[i+1:], in, depth)
 			}
+		case "python", "python2", "python3", "perl", "ruby", "node", "nodejs", "bun", "deno", "php", "lua", "Rscript", "osascript", "tclsh":
+			// Not our language, but whether its program is here can be told.
+			if i == 0 || wraps(argv[0]) {
+				r.opaque = r.opaque || !in.known && readsProgram(argv[i+1:])
+			}
 		case "fish", "pwsh", "powershell", "cmd", "nu", "elvish", "xonsh", "csh", "tcsh":
 			// Another language: nothing about its words can be vouched for.
 			r.opaque = r.opaque || i == 0 || wraps(argv[0])
@@ -168,6 +173,25 @@ func (r *reader) command(argv []string, in input, depth int) {
 			r.opaque = r.opaque || i == 0 || wraps(argv[0])
 		}
 	}
+}
+
+// readsProgram reports whether an interpreter with these arguments takes its
+// program from standard input: there is neither a file nor an option with code
+// or a module.
+func readsProgram(args []string) bool {
+	for _, w := range args {
+		switch {
+		case w == "-" || strings.HasPrefix(w, "/dev/stdin") || strings.HasPrefix(w, "/dev/fd/") || strings.HasPrefix(w, "/proc/"):
+			return true
+		case !strings.HasPrefix(w, "-"):
+			return false
+		case w == "--eval" || w == "--print" || w == "--version" || w == "--help":
+			return false
+		case w[1] != '-' && strings.ContainsAny(w, "ceEmprVvh"):
+			return false // -c, -e and -r are code, -m is a module, the rest tells and ends
+		}
+	}
+	return true
 }
 
 // onlyNames reports whether a program takes its words for files or packages

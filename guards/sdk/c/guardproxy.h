@@ -19,13 +19,13 @@ GP_IMPORT("note") void gp_host_note(const char *text, unsigned length);
 enum { GP_PASS = 1, GP_DENY = 2, GP_ASK = 3 };
 enum { GP_INPUT = 1 << 20, GP_WORDS = 1 << 17 }; /* the host's limits: bytes of input, words of a script */
 
-static unsigned gp_length(const char *s) { unsigned n = 0; while (s[n]) n++; return n; }
+static inline unsigned gp_length(const char *s) { unsigned n = 0; while (s[n]) n++; return n; }
 
-static int gp_equal(const char *a, const char *b) { while (*a && *a == *b) a++, b++; return *a == *b; }
+static inline int gp_equal(const char *a, const char *b) { while (*a && *a == *b) a++, b++; return *a == *b; }
 
 /* gp_join writes strings, up to a null pointer, one after another: what does
  * not fit is left out. It returns the length. */
-static int gp_join(char *to, unsigned capacity, const char *const *parts) {
+static inline int gp_join(char *to, unsigned capacity, const char *const *parts) {
 	unsigned n = 0;
 	for (; *parts; parts++)
 		for (const char *s = *parts; *s && n + 1 < capacity; s++) to[n++] = *s;
@@ -37,7 +37,7 @@ static int gp_join(char *to, unsigned capacity, const char *const *parts) {
  * verdict: return gp_verdict(GP_DENY, "use ", other, " instead", 0). The model
  * is shown at most 300 characters: say what would be accepted. */
 #define gp_verdict(verdict, ...) gp_say(verdict, (const char *const[]){__VA_ARGS__})
-static int gp_say(int verdict, const char *const *parts) {
+static inline int gp_say(int verdict, const char *const *parts) {
 	char text[1024];
 	int n = gp_join(text, sizeof text, parts);
 	gp_host_reason(text, (unsigned)n);
@@ -50,7 +50,7 @@ static inline void gp_note(const char *text) { gp_host_note(text, gp_length(text
 /* gp_get looks up a JSON Pointer (RFC 6901) in the input document: a string
  * comes decoded, anything else as compact JSON, in both cases with a zero
  * behind it. It returns the length, or -1 if there is none. */
-static int gp_get(const char *pointer, char *to, unsigned capacity) {
+static inline int gp_get(const char *pointer, char *to, unsigned capacity) {
 	int n = gp_host_get(pointer, gp_length(pointer), to, capacity - 1);
 	if (n >= (int)capacity) __builtin_trap();
 	if (n >= 0) to[n] = 0;

@@ -5,6 +5,7 @@
 //! What does not fit or is not as the host writes it panics, which denies the
 //! call. The host gives every call a memory of its own and one thread.
 #![allow(dead_code)]
+use core::mem::MaybeUninit;
 
 #[link(wasm_import_module = "guardproxy")]
 extern "C" {
@@ -17,8 +18,6 @@ extern "C" {
 }
 
 pub const PASS: i32 = 1;
-const DENY: i32 = 2;
-const ASK: i32 = 3;
 
 #[panic_handler]
 fn panic(_: &core::panic::PanicInfo) -> ! {
@@ -28,12 +27,12 @@ fn panic(_: &core::panic::PanicInfo) -> ! {
 /// Gives the reason, put together of pieces, and returns the verdict to deny.
 /// The model is shown at most 300 characters: say what would be accepted.
 pub fn deny(pieces: &[&str]) -> i32 {
-    verdict(DENY, pieces)
+    verdict(2, pieces)
 }
 
 /// Gives the reason and returns the verdict to ask an approver.
 pub fn ask(pieces: &[&str]) -> i32 {
-    verdict(ASK, pieces)
+    verdict(3, pieces)
 }
 
 fn verdict(verdict: i32, pieces: &[&str]) -> i32 {
@@ -85,7 +84,7 @@ pub fn get<'a>(pointer: &[&str], space: &'a mut [u8]) -> Option<&'a str> {
 /// and returns Some to end the walk with it.
 pub fn commands<T>(mut each: impl FnMut(&[&'static str]) -> Option<T>) -> Option<T> {
     static mut TEXT: [u8; 1 << 20] = [0; 1 << 20]; // the host's limit of input
-    static mut WORDS: [&str; 1 << 17] = [""; 1 << 17]; // and of words in a script
+    static mut WORDS: [MaybeUninit<&str>; 1 << 17] = [MaybeUninit::uninit(); 1 << 17]; // and of words in a script
     let (text, words) = unsafe { (&mut TEXT, &mut WORDS) };
     let (end, mut at, mut count) = (get(&["/call/shell/argv"], text)?.len(), 1, 0);
     while at < end {
@@ -93,7 +92,7 @@ pub fn commands<T>(mut each: impl FnMut(&[&'static str]) -> Option<T>) -> Option
         match text[at - 1] {
             b'[' => count = 0,
             b']' if at < end => {
-                if let found @ Some(_) = each(&words[..count]) {
+                if let found @ Some(_) = each(unsafe { &*(&words[..count] as *const _ as *const [&str]) }) {
                     return found;
                 }
             }
@@ -118,7 +117,7 @@ pub fn commands<T>(mut each: impl FnMut(&[&'static str]) -> Option<T>) -> Option
                     at += 1;
                 }
                 at += 1;
-                words[count] = unsafe { core::str::from_utf8_unchecked(&*(&text[from..to] as *const [u8])) };
+                words[count] = MaybeUninit::new(unsafe { core::str::from_utf8_unchecked(&*(&text[from..to] as *const [u8])) });
                 count += 1;
             }
             _ => panic!(),

@@ -1,0 +1,205 @@
+//! Git-history denies what rewrites or drops history that others may have, or
+//! that can't be got back: force pushes, deleted remote branches, filters,
+//! hard resets to other commits, expired reflogs, deleted repositories.
+//!
+//! Each rule has a name. Configuration: allow, a list of rules that are not
+//! applied ("push-lease"); deny, a list of rules that are applied beside the
+//! default ones ("amend", "rebase"); opaque (docs/guards.md).
+#![no_std]
+
+#[path = "../../sdk/rust/guardproxy.rs"]
+mod guardproxy;
+#[path = "../shell/shell.rs"]
+mod shell;
+
+use guardproxy::{commands, deny, get, PASS};
+use shell::{among, base, configured, dynamic, mentions, only_settings, opaque_answer, opaque_setting, text, unseen, Opaque};
+
+const RULES: &str = "push-force push-lease push-delete push-mirror filter reset reflog prune branch tag ref stash git-dir amend rebase";
+const OPTIONAL: &str = "amend rebase";
+
+/// A rule that a command falls under, and what would be accepted.
+type Found = (&'static str, &'static str);
+
+const FORCE: Found = ("push-force", "push new commits on top, or to a branch of a new name");
+const RESET: Found = ("reset", "make a branch of what is there first, or use git revert or git stash");
+
+/// The options of one letter among the words, and the long ones that begin so.
+fn option(args: &[&str], letter: char, long: &[&str]) -> bool {
+    args.iter().take_while(|w| **w != "--").any(|w| match w.strip_prefix("--") {
+        Some(name) => {
+            let name = name.split('=').next().unwrap_or("");
+            // Git takes any beginning of a long option that is clear.
+            name.len() >= 3 && long.iter().any(|l| l.starts_with(name))
+        }
+        None => w.len() > 1 && w.starts_with('-') && w.contains(letter),
+    })
+}
+
+fn push(args: &[&str]) -> Option<Found> {
+    let lease = args.iter().any(|w| w.starts_with("--force-w"));
+    let force = args.iter().any(|w| w.starts_with("--forc") && !w.starts_with("--force-w") && !w.starts_with("--force-i"));
+    let cluster = args.iter().any(|w| w.starts_with('-') && !w.starts_with("--") && w.contains('f') && !w.starts_with("-o"));
+    if force || cluster || args.iter().any(|w| w.starts_with('+')) {
+        return Some(FORCE);
+    }
+    if lease {
+        return Some(("push-lease", FORCE.1));
+    }
+    if option(args, '\0', &["mirror", "prune"]) {
+        return Some(("push-mirror", "push one branch by its name"));
+    }
+    if option(args, 'd', &["delete"]) || args.iter().any(|w| w.starts_with(':') && w.len() > 1) {
+        return Some(("push-delete", "leave the branches of the remote to the user"));
+    }
+    None
+}
+
+/// A setting that makes a plain push a forced one.
+fn setting(word: &str) -> Option<Found> {
+    let word = word.trim_start_matches('-');
+    let forced = word.starts_with("remote.") && (word.contains(".push=+") || word.contains(".mirror"));
+    forced.then(|| FORCE)
+}
+
+fn git(sub: &str, args: &[&str]) -> Option<Found> {
+    let first = args.first().copied().unwrap_or("");
+    let found = match sub {
+        "push" | "send-pack" => return push(args),
+        "filter-branch" | "filter-repo" | "fast-import" | "replace" => Some(("filter", "add a commit that changes the files")),
+        "reset" => {
+            let to = args.iter().find(|w| !w.starts_with('-')).copied().unwrap_or("HEAD");
+            (option(args, '\0', &["hard", "keep", "merge"]) && !among(to, "HEAD @")).then(|| RESET)
+        }
+        "reflog" => among(first, "expire delete").then(|| ("reflog", "leave the reflog as it is")),
+        "prune" => Some(("prune", "leave unreachable commits to git")),
+        "gc" => option(args, '\0', &["prune"]).then(|| ("prune", "use git gc without --prune")),
+        "branch" => {
+            let drops = option(args, 'D', &[]) || option(args, 'f', &["force"]) || option(args, 'M', &[]) || option(args, 'C', &[]);
+            drops.then(|| ("branch", "use git branch -d, which keeps what is not merged, or a new name"))
+        }
+        "tag" => option(args, 'f', &["force"]).then(|| ("tag", "make a tag of a new name")),
+        "update-ref" | "symbolic-ref" => option(args, 'd', &["delete", "stdin"]).then(|| ("ref", "use git branch and git tag")),
+        "stash" => among(first, "clear").then(|| ("stash", "drop the stashes that you made, by their number")),
+        "commit" => option(args, '\0', &["amend"]).then(|| ("amend", "make a new commit")),
+        "rebase" => (!among(first, "--abort --continue --skip --quit")).then(|| ("rebase", "use git merge")),
+        "pull" => option(args, 'r', &["rebase"]).then(|| ("rebase", "use git pull --no-rebase")),
+        "config" => {
+            let forced = args.windows(2).any(|w| w[0].starts_with("remote.") && (w[0].ends_with(".push") && w[1].starts_with('+') || w[0].ends_with(".mirror") && w[1] != "false"));
+            forced.then(|| FORCE)
+        }
+        _ => None,
+    };
+    found
+}
+
+/// What one command falls under. Doubt: an alias, or a word that is not known,
+/// may turn it into something else.
+fn judge(argv: &[&'static str], doubt: &mut bool) -> Option<Found> {
+    let mut space = [0; 64];
+    let name = base(argv[0], &mut space);
+    *doubt |= unseen(argv);
+    let git_dir = |w: &&str| {
+        let w = w.trim_end_matches(&['/', '*', '.'][..]);
+        w == ".git" || w.ends_with("/.git") || w.contains(".git/objects") || w.contains(".git/refs") || w.contains(".git/logs")
+    };
+    let finds = name == "find" && argv.contains(&"-delete");
+    if (among(name, "rm rmdir unlink shred trash") || finds) && argv[1..].iter().any(git_dir) {
+        return Some(("git-dir", "leave .git alone"));
+    }
+    if name == "bfg" {
+        return git("filter-repo", &[]);
+    }
+    if name == "gh" && argv.len() > 2 && argv[1] == "repo" && argv[2] == "sync" && argv.contains(&"--force") {
+        return Some(FORCE);
+    }
+    let mut at = 1;
+    let sub = match name.strip_prefix("git-") {
+        Some("core") | None if name != "git" => return None,
+        Some(sub) => sub,
+        None => loop {
+            let word = argv.get(at)?;
+            at += 1;
+            match *word {
+                "-c" | "--config-env" => {
+                    let value = argv.get(at)?;
+                    *doubt |= value.starts_with("alias.") || dynamic(value);
+                    if let found @ Some(_) = setting(value) {
+                        return found;
+                    }
+                    at += 1;
+                }
+                "-C" | "--git-dir" | "--work-tree" | "--namespace" | "--exec-path" | "--super-prefix" => at += 1,
+                w if w.starts_with("-") => {}
+                w => break w,
+            }
+        },
+    };
+    let args = &argv[at..];
+    *doubt |= dynamic(sub) || among(sub, "push reset branch") && args.iter().any(|w| dynamic(w) && !w.contains('/'));
+    git(sub, args)
+}
+
+fn applies(rule: &str) -> bool {
+    !configured("allow", rule) && (!among(rule, OPTIONAL) || configured("deny", rule))
+}
+
+#[no_mangle]
+pub extern "C" fn guard_check_v1() -> i32 {
+    let unread = match get(&["/call/shell/opaque"], &mut [0; 8]) {
+        None => return PASS,
+        Some(opaque) => opaque == "true",
+    };
+    let (mut doubt, mut count) = (false, 0);
+    let verdict = commands(|argv| {
+        count += 1;
+        let (rule, instead) = judge(argv, &mut doubt).filter(|found| applies(found.0))?;
+        let sub = if rule == "git-dir" { "this" } else { "git" };
+        Some(deny(&[sub, " would rewrite or drop history (rule ", rule, "). Instead: ", instead]))
+    });
+    if let Some(verdict) = verdict {
+        return verdict;
+    }
+    if opaque_setting() == Some(Opaque::Search) && (doubt || unread && count == 0) {
+        let all = text();
+        let signs = [
+            ("push --force", "push-force"), ("push -f", "push-force"), ("push --force-with-lease", "push-lease"), ("--mirror", "push-mirror"),
+            ("filter-branch", "filter"), ("filter-repo", "filter"), ("reset --hard", "reset"), ("reflog expire", "reflog"),
+            ("gc --prune", "prune"), ("branch -d", "branch"), ("rm -rf .git", "git-dir"), ("push --delete", "push-delete"),
+        ];
+        let hidden = [("--force", "push-force"), ("=-f", "push-force"), ("='-f", "push-force"), ("=\"-f", "push-force"), ("=+", "push-force"), ("--hard", "reset")];
+        for (sign, rule) in signs {
+            if mentions(all, sign) && applies(rule) {
+                return unreadable(sign);
+            }
+        }
+        for (sign, rule) in hidden {
+            if mentions(all, "git") && (mentions(all, "push") || mentions(all, "reset")) && mentions(all, sign) && applies(rule) {
+                return unreadable(sign);
+            }
+        }
+    }
+    opaque_answer(unread)
+}
+
+fn unreadable(sign: &str) -> i32 {
+    deny(&["this command cannot be read to the end, and its text speaks of ", sign, ". Write each git command plainly, without variables"])
+}
+
+#[no_mangle]
+pub extern "C" fn guard_config_v1() -> i32 {
+    if opaque_setting().is_none() || !only_settings(&["opaque", "allow", "deny"]) {
+        return deny(&["the settings are allow and deny, lists of rules, and opaque: search, pass, ask or deny"]);
+    }
+    let mut space = [0; 64];
+    for name in ["allow", "deny"] {
+        for i in 0.. {
+            match get(&["/config/", name, "/", guardproxy::number(i, &mut [0; 10])], &mut space) {
+                None => break,
+                Some(rule) if among(rule, RULES) => {}
+                Some(_) => return deny(&[name, " names a rule that does not exist. The rules are ", RULES]),
+            }
+        }
+    }
+    PASS
+}

@@ -1,0 +1,166 @@
+/*
+ * Pipe-to-shell denies running code that nobody has seen: what comes from the
+ * network or out of a decoder and goes into a shell, an interpreter, eval or
+ * source, in one call; and a file that the same call downloads and runs.
+ *
+ * Whether a pipe joins two commands is not told by their words; that both are
+ * in one call, and that the reader of the input can't be read by the host, is.
+ *
+ * Configuration: allow, a list of URLs ("https://sh.rustup.rs") whose scripts
+ * may be run: each is a URL or what it begins with, up to a slash or a
+ * question mark; opaque (docs/guards.md).
+ */
+#include "../shell/shell.h"
+
+#define FETCHERS "curl wget wget2 fetch aria2c http https xh httpie nc ncat netcat socat lwp-request lynx ftp tftp curlie gsutil "
+#define DECODERS "base64 base32 basenc uudecode gunzip zcat bzcat xzcat zstdcat rev tr "
+
+enum { NAMES = 32 };
+static char written[NAMES][64]; /* names of files that the call writes */
+static int names;
+
+static void writes(const char *path) {
+	if (names < NAMES && *path && *path != '-' && !starts(path, "/dev/")) base(path, written[names++]);
+}
+
+static int is_written(const char *path) {
+	char name[64];
+	base(path, name);
+	for (int i = 0; *name && i < names; i++)
+		if (gp_equal(written[i], name)) return 1;
+	return 0;
+}
+
+/* permitted: the command does nothing but get a URL that is allowed. */
+static int permitted(char **argv, int argc) {
+	int urls = 0;
+	for (int i = 1; i < argc; i++) {
+		const char *w = argv[i];
+		if (among(w, "--proto --tlsv1.2 --tlsv1.3 --silent --fail --show-error --location --quiet =https -qO- -O- -nv ")) continue;
+		if (*w == '-' && w[1] && w[1] != '-') {
+			while (*++w && has((const char[]){*w, 0}, "fsSLg46q")) {}
+			if (!*w) continue;
+			return 0;
+		}
+		int found = 0;
+		char entry[256];
+		for (unsigned n = 0; !found && gp_get_at("/config/allow/", n, "", entry, sizeof entry) >= 0; n++) {
+			unsigned length = gp_length(entry);
+			found = length && starts(w, entry) && (!w[length] || w[length] == '/' || w[length] == '?' || entry[length - 1] == '/') && !has(w + length, "$`{}[]") && !mentions(w, "..");
+		}
+		if (!found) return 0;
+		urls++;
+	}
+	return urls > 0;
+}
+
+/* fetches reports whether a command gets something from the network, and notes
+ * the names of the files that it may put it in. */
+static int fetches(const char *name, char **argv, int argc) {
+	if (!among(name, FETCHERS)) return 0;
+	for (int i = 1; i < argc; i++) {
+		const char *w = argv[i], *next = i + 1 < argc ? argv[i + 1] : "";
+		int curl = !starts(name, "wget");
+		if (among(w, "-o --output -O --output-document ") && !(curl && gp_equal(w, "-O"))) writes(next);
+		else if (starts(w, "--output=")) writes(w + 9);
+		else if (starts(w, "--output-document=")) writes(w + 18);
+		else if (*w == '-' && w[1] != '-') { /* -sSLo file, -sSLofile, -LO */
+			for (const char *o = w + 1; *o; o++)
+				if (*o == 'o' || (*o == 'O' && !curl)) { writes(o[1] ? o + 1 : next); break; }
+		} else if (*w != '-') writes(w); /* a file of the URL's last part */
+	}
+	return 1;
+}
+
+static int decodes(const char *name, char **argv, int argc) {
+	if (among(name, DECODERS)) return 1;
+	for (int i = 1; i < argc; i++) {
+		if (among(name, "openssl gpg gzip bzip2 xz zstd xxd ") && (starts(argv[i], "-d") || starts(argv[i], "--d") || starts(argv[i], "-r") || gp_equal(argv[i], "base64"))) return 1;
+		for (const char *w = among(name, "printf echo ") ? argv[i] : ""; *w; w++)
+			if (*w == '\\' && w[1] && has((const char[]){w[1], 0}, "xuU01")) return 1;
+	}
+	return 0;
+}
+
+/* loads: code in another language that runs what it gets or decodes. */
+static int loads(const char *code) {
+	static const char *const run[] = {"exec", "eval", "system", "popen", "subprocess", "spawn", "iex", "invoke-expression", "child_process", "function", 0};
+	static const char *const get[] = {"b64decode", "urlopen", "urllib", "requests", "fromhex", "atob", "base64", "http", "https", "lwp", "open-uri", "iwr", "invoke-webrequest", "downloadstring", "curl", "wget", 0};
+	for (int i = 0; run[i]; i++)
+		for (int j = 0; get[j] && mentions(code, run[i]); j++)
+			if (mentions(code, get[j])) return 1;
+	return 0;
+}
+
+/* runs: what a command runs is not in its words, or is a file just written. */
+static const char *runs(const char *name, char **argv, int argc, int unread) {
+	int shell = among(name, SHELLS), other = among(name, INTERPRETERS) || starts(name, "python3.");
+	if (unread) {
+		if (reads_input(name, argv, argc)) return name;
+		if (starts(argv[0], "$") || starts(argv[0], "`") || gp_equal(argv[0], "{}")) {
+			/* $(curl …), or all of a script in a variable; "$CC" -c x is neither. */
+			if (argc == 1 || starts(argv[0], "$(") || starts(argv[0], "`")) return argv[0];
+		}
+		if (among(name, "eval source . "))
+			for (int i = 1; i < argc; i++)
+				if (dynamic(argv[i]) || starts(argv[i], "/dev/")) return name;
+		for (int i = 1; shell && i + 1 < argc; i++)
+			if (argv[i][0] == '-' && argv[i][1] != '-' && has(argv[i], "c") && (starts(argv[i + 1], "$") || starts(argv[i + 1], "`") || gp_equal(argv[i + 1], "{}"))) return name;
+	}
+	if (has(argv[0], "/") && is_written(argv[0])) return argv[0];
+	for (int i = 1; i < argc && (shell || other || among(name, "source . ")); i++) {
+		if (other && (starts(argv[i], "https://") || starts(argv[i], "http://"))) return argv[i];
+		if (argv[i][0] == '-') continue;
+		if (is_written(argv[i])) return argv[i];
+		if (other && !starts(argv[i], "run")) break; /* what follows is for the program */
+	}
+	return 0;
+}
+
+static int deny(const char *reader, const char *source) {
+	return gp_verdict(GP_DENY, reader, " would run code that ", source, " and that nobody has seen. Save it to a file, read it, and run it in a later call", 0);
+}
+
+GP_CHECK check(void) {
+	char opaque[8], op[8], space[64];
+	if (gp_get("/call/shell/opaque", opaque, sizeof opaque) < 0) return GP_PASS;
+	int unread = gp_equal(opaque, "true");
+	for (unsigned i = 0; gp_get_at("/call/paths/", i, "/op", op, sizeof op) >= 0 && i < 256; i++) {
+		gp_get_at("/call/paths/", i, "/path", text, sizeof text);
+		if (gp_equal(op, "write")) writes(text);
+	}
+	int argc, commands = 0, fetched = 0, decoded = 0, remote = 0, doubt = 0;
+	static char reader[300];
+	for (char **argv; (argv = gp_command(&argc)); commands++) {
+		if (!argc) continue;
+		const char *name = base(argv[0], space);
+		if (fetches(name, argv, argc)) fetched |= !permitted(argv, argc);
+		decoded |= decodes(name, argv, argc);
+		const char *by = runs(name, argv, argc, unread);
+		if (by && !*reader) gp_join(reader, sizeof reader, (const char *const[]){by, 0});
+		if (by && (starts(by, "https://") || starts(by, "http://"))) remote = 1;
+		int foreign = among(name, INTERPRETERS) || starts(name, "python3.") || among(name, "pwsh powershell ");
+		for (int i = 1; foreign && i < argc; i++)
+			if (loads(argv[i])) return deny(name, "is loaded or decoded as it runs");
+		doubt |= (foreign && reads_input(name, argv, argc)) || among(name, "ssh watch tmux screen at batch fish pwsh powershell iex ");
+	}
+	if (*reader && (fetched || remote)) return deny(reader, "comes from the network");
+	if (*reader && decoded) return deny(reader, "comes out of a decoder");
+	if (opaque_setting() == SEARCH && (doubt || (unread && !commands))) {
+		static const char *const into[] = {"| sh", "|sh", "| bash", "|bash", "| zsh", "| sudo", "| python", "| python3", "| iex", "|iex", "iex", 0};
+		static const char *const from[] = {"curl", "wget", "iwr", "invoke-webrequest", "downloadstring", "base64", 0};
+		const char *all = read_text();
+		for (int i = 0; into[i]; i++)
+			for (int j = 0; from[j] && mentions(all, into[i]); j++)
+				if (mentions(all, from[j])) return deny("this command", "comes from the network or a decoder");
+		if (doubt && loads(all)) return deny("this command", "is loaded or decoded as it runs");
+	}
+	return opaque_answer(unread);
+}
+
+GP_CONFIG config(void) {
+	static const char *const names[] = {"opaque", "allow", 0};
+	if (opaque_setting() == NONE || !only_settings(names))
+		return gp_verdict(GP_DENY, "the settings are allow, a list of URLs, and opaque: search, pass, ask or deny", 0);
+	return GP_PASS;
+}

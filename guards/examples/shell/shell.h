@@ -1,0 +1,188 @@
+/*
+ * What the guards in C know about shell commands: names of programs, commands
+ * whose words do not say what they run, and a search of the text for those.
+ *
+ * The host has parsed the command: wrappers (sudo, xargs, sh -c, find -exec)
+ * are followed by the command that they run. What is left is named here:
+ * a program in a variable, a script from a pipe, code in another language. The
+ * text of a call with such a command is searched for what the guard is about.
+ */
+#ifndef SHELL_H
+#define SHELL_H
+#include "../../sdk/c/guardproxy.h"
+
+static char text[GP_INPUT + 1];
+
+static inline int has(const char *s, const char *set) {
+	for (; *s; s++)
+		for (const char *c = set; *c; c++)
+			if (*s == *c) return 1;
+	return 0;
+}
+
+static inline int starts(const char *s, const char *with) {
+	while (*with && *s == *with) s++, with++;
+	return !*with;
+}
+
+static inline char lower(char c) { return c >= 'A' && c <= 'Z' ? (char)(c + 32) : c; }
+
+/* among looks for a name in a list of names, each with a space behind it. */
+static inline int among(const char *name, const char *list) {
+	if (!*name) return 0;
+	while (*list) {
+		const char *n = name;
+		while (*n && *n == *list) n++, list++;
+		if (!*n && *list == ' ') return 1;
+		while (*list && *list++ != ' ') {}
+	}
+	return 0;
+}
+
+/* base writes a program's name: no directory, no .exe, in lower case. */
+static inline const char *base(const char *word, char name[64]) {
+	const char *from = word;
+	for (const char *s = word; *s; s++)
+		if (*s == '/') from = s + 1;
+	int n = 0;
+	for (; from[n] && n < 63; n++) name[n] = lower(from[n]);
+	name[n] = 0;
+	if (n > 4 && gp_equal(name + n - 4, ".exe")) name[n - 4] = 0;
+	return name;
+}
+
+/* clean writes an absolute path without //, /./ and /../. */
+static inline const char *clean(const char *path, char *to, unsigned capacity) {
+	unsigned n = 0;
+	while (*path) {
+		while (*path == '/') path++;
+		unsigned part = 0;
+		while (path[part] && path[part] != '/') part++;
+		if (part == 2 && path[0] == '.' && path[1] == '.') {
+			while (n && to[--n] != '/') {}
+		} else if (part && !(part == 1 && path[0] == '.') && n + part + 2 < capacity) {
+			to[n++] = '/';
+			for (unsigned i = 0; i < part; i++) to[n++] = path[i];
+		}
+		path += part;
+	}
+	to[n] = 0;
+	return to;
+}
+
+/* dynamic: the shell expands something in the word. */
+static inline int dynamic(const char *word) { return has(word, "$`") || starts(word, "<("); }
+
+#define SHELLS "sh bash rbash dash ash hush posh zsh ksh ksh93 rksh mksh lksh oksh yash "
+/* The commands that these run follow them in the list. */
+#define WRAPPERS "sudo doas env command builtin exec nohup nice ionice time timeout gtimeout stdbuf setsid xargs parallel watch strace ltrace busybox toybox chroot unshare flock chrt taskset caffeinate find gfind fd npx poetry uv bundle pipenv "
+#define INTERPRETERS "python python2 python3 perl ruby node nodejs bun deno php lua rscript osascript tclsh expect jshell groovy "
+
+/* reads_input: a shell or an interpreter without a script among its words. */
+static inline int reads_input(const char *name, char **argv, int argc) {
+	if (among(name, SHELLS)) {
+		for (int i = 1; i < argc; i++) {
+			if (argv[i][0] == '-' && argv[i][1] != '-' && has(argv[i], "c")) return 0;
+			if (argv[i][0] == '-' && argv[i][1] != '-' && has(argv[i], "s")) return 1;
+			if (argv[i][0] != '-' && argv[i][0] != '+') return dynamic(argv[i]) || starts(argv[i], "/dev/") || starts(argv[i], "/proc/");
+		}
+		return !(argc > 1 && (gp_equal(argv[1], "--version") || gp_equal(argv[1], "--help")));
+	}
+	if (among(name, INTERPRETERS) || starts(name, "python3.")) {
+		for (int i = 1; i < argc; i++) {
+			if (argv[i][0] != '-') return dynamic(argv[i]) || starts(argv[i], "/dev/");
+			if (argv[i][1] == 'm' || among(argv[i], "-c -e -r -E --eval -V --version --help ")) return 0;
+		}
+		return 1;
+	}
+	return 0;
+}
+
+/* unseen: what the command runs is not among the words. */
+static inline int unseen(char **argv, int argc) {
+	char space[64];
+	const char *name = base(argv[0], space);
+	if (has(name, "$`)}*?") || (has(name, "[") && !among(name, "[ [[ "))) return 1;
+	if (reads_input(name, argv, argc)) return 1;
+	if (among(name, INTERPRETERS) || starts(name, "python3."))
+		return argc > 1 && argv[1][0] == '-' && argv[1][1] != 'm';
+	if (among(name, "source . ")) return argc > 1 && (dynamic(argv[1]) || starts(argv[1], "/dev/"));
+	return argc > 1 && among(name, "alias fish pwsh powershell nu elvish xonsh csh tcsh cmd xargs parallel ssh at batch watch tmux screen crontab nix-shell entr script hyperfine ");
+}
+
+static inline int letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_'; }
+
+static inline int gap(char c) { return c && has((const char[]){c, 0}, " \t\r\n\\'\",[]()"); }
+
+/* mentions looks for words in a text, as words and whatever their case. A
+ * space stands for whatever parts words there, in quotes and lists too. */
+static inline int mentions(const char *in, const char *words) {
+	char last = words[gp_length(words) - 1];
+	for (const char *at = in; *at; at++) {
+		if (lower(*at) != words[0] || (at > in && letter(at[-1]) && (letter(*at) || *at == '.'))) continue;
+		const char *s = at, *w = words;
+		for (; *w && *s; w++) {
+			if (*w == ' ') {
+				if (!gap(*s)) break;
+				while (gap(*s)) s++;
+			} else if (lower(*s++) != *w) break;
+		}
+		if (!*w && !(letter(last) && letter(*s))) return 1;
+	}
+	return 0;
+}
+
+/* read_text gets the command as the model wrote it, or all arguments. */
+static inline const char *read_text(void) {
+	static const char *const pointers[] = {"/call/arguments/command", "/call/arguments/cmd", "/call/arguments/script", "/call/arguments/code", "/call/arguments", 0};
+	for (int i = 0; pointers[i]; i++)
+		if (gp_get(pointers[i], text, sizeof text) >= 0) return text;
+	return "";
+}
+
+enum opaque { SEARCH, IGNORE, ASK, REFUSE, NONE };
+
+/* opaque_setting is what the operator wants for commands that the host can't
+ * read to the end; NONE if the setting is none. */
+static inline enum opaque opaque_setting(void) {
+	char value[16];
+	int n = gp_host_get("/config/opaque", 14, value, sizeof value - 1);
+	if (n < 0) return SEARCH;
+	if (n >= (int)sizeof value) return NONE;
+	value[n] = 0;
+	return gp_equal(value, "search") ? SEARCH : gp_equal(value, "pass") ? IGNORE : gp_equal(value, "ask") ? ASK : gp_equal(value, "deny") ? REFUSE : NONE;
+}
+
+/* only_settings holds the configuration to the names in a list: each is an
+ * array of texts, but for opaque. Every byte of it must be theirs. */
+static inline int only_settings(const char *const *names) {
+	int bytes = 0, count = 0;
+	for (; *names; names++) {
+		char pointer[64];
+		gp_join(pointer, sizeof pointer, (const char *const[]){"/config/", *names, 0});
+		int n = gp_host_get(pointer, gp_length(pointer), text, GP_INPUT);
+		if (n < 0) continue;
+		int list = !gp_equal(*names, "opaque");
+		if (list && text[0] != '[') return 0;
+		bytes += (int)gp_length(*names) + 3 + n + (list ? 0 : 2);
+		count++;
+	}
+	return gp_get("/config", text, sizeof text) == bytes + 2 + (count ? count - 1 : 0);
+}
+
+/* allowed looks for a text in a list of the configuration. */
+static inline int allowed(const char *list, const char *word) {
+	char entry[256];
+	for (unsigned i = 0; gp_get_at(list, i, "", entry, sizeof entry) >= 0; i++)
+		if (gp_equal(entry, word)) return 1;
+	return 0;
+}
+
+/* opaque_answer is the verdict on a command that can't be read to the end. */
+static inline int opaque_answer(int opaque) {
+	if (opaque && opaque_setting() == ASK) return gp_verdict(GP_ASK, "this command cannot be read to the end: a part of it is decided only when it runs", 0);
+	if (opaque && opaque_setting() == REFUSE) return gp_verdict(GP_DENY, "this command cannot be read to the end: write it without variables, patterns and substitutions", 0);
+	return GP_PASS;
+}
+
+#endif

@@ -1,0 +1,180 @@
+//! What the guards in Rust know about shell commands: names of programs,
+//! commands whose words do not say what they run, and a search of the text for
+//! those. shell.h is the same in C and says more.
+#![allow(dead_code)]
+
+use crate::guardproxy::{ask, deny, get, number, PASS};
+
+/// Looks for a name in a list of names that are parted by spaces.
+pub fn among(name: &str, list: &str) -> bool {
+    !name.is_empty() && list.split(' ').any(|n| n == name)
+}
+
+/// The name of a program in lower case, without directory and .exe.
+pub fn base<'a>(word: &str, space: &'a mut [u8; 64]) -> &'a str {
+    let bytes = word.as_bytes();
+    let from = bytes.iter().rposition(|&c| c == b'/').map_or(0, |at| at + 1);
+    let mut n = 0;
+    for &c in bytes[from..].iter().take(space.len()) {
+        space[n] = c.to_ascii_lowercase();
+        n += 1;
+    }
+    // Cut within a character, it is no program's name.
+    let name = core::str::from_utf8(&space[..n]).unwrap_or("");
+    name.strip_suffix(".exe").unwrap_or(name)
+}
+
+/// The shell expands something in the word.
+pub fn dynamic(word: &str) -> bool {
+    word.contains('$') || word.contains('`') || word.starts_with("<(")
+}
+
+const SHELLS: &str = "sh bash rbash dash ash hush posh zsh ksh ksh93 rksh mksh lksh oksh yash";
+const INTERPRETERS: &str = "python python2 python3 perl ruby node nodejs bun deno php lua rscript osascript tclsh expect jshell groovy";
+
+/// What the command runs is not among the words.
+pub fn unseen(argv: &[&str]) -> bool {
+    let mut space = [0; 64];
+    let name = base(argv[0], &mut space);
+    let first = argv.get(1).copied().unwrap_or("");
+    if name.contains(&['$', '`', ')', '}', '*', '?'][..]) || name.contains('[') && !among(name, "[ [[") {
+        return true;
+    }
+    if among(name, SHELLS) {
+        for w in &argv[1..] {
+            match w.as_bytes() {
+                [b'-', b'-', ..] => {}
+                [b'-' | b'+', rest @ ..] if rest.contains(&b'c') => return false,
+                [b'-' | b'+', rest @ ..] if rest.contains(&b's') => return true,
+                [b'-' | b'+', ..] => {}
+                _ => return dynamic(w) || w.starts_with("/dev/") || w.starts_with("/proc/"),
+            }
+        }
+        return !among(first, "--version --help");
+    }
+    if among(name, INTERPRETERS) || name.starts_with("python3.") {
+        return match first.as_bytes() {
+            [] => true,
+            [b'-', b'm', ..] => false,
+            [b'-', ..] => !among(first, "-V -v --version --help"),
+            _ => dynamic(first) || first.starts_with("/dev/") || among(first, "eval"),
+        };
+    }
+    if among(name, "source .") {
+        return dynamic(first) || first.starts_with("/dev/");
+    }
+    argv.len() > 1 && among(name, "alias fish pwsh powershell nu elvish xonsh csh tcsh cmd xargs parallel ssh at batch watch tmux screen crontab nix-shell entr script hyperfine")
+}
+
+fn letter(c: u8) -> bool {
+    c.is_ascii_alphanumeric() || c == b'_'
+}
+
+fn gap(c: u8) -> bool {
+    b" \t\r\n\\'\",[]()".contains(&c)
+}
+
+/// Looks for words in a text, as words and whatever their case. A space stands
+/// for whatever parts words there, in quotes and lists too.
+pub fn mentions(text: &str, words: &str) -> bool {
+    let (text, words) = (text.as_bytes(), words.as_bytes());
+    let at = |i: usize| text.get(i).copied().unwrap_or(0);
+    'next: for from in 0..text.len() {
+        let first = at(from).to_ascii_lowercase();
+        if first != words[0] || from > 0 && letter(at(from - 1)) && (letter(first) || first == b'.') {
+            continue;
+        }
+        let mut i = from;
+        for &w in words {
+            if w == b' ' && gap(at(i)) {
+                while gap(at(i)) {
+                    i += 1;
+                }
+            } else if at(i).to_ascii_lowercase() == w {
+                i += 1;
+            } else {
+                continue 'next;
+            }
+        }
+        if !(letter(words[words.len() - 1]) && letter(at(i))) {
+            return true;
+        }
+    }
+    false
+}
+
+/// The command as the model wrote it, or all arguments.
+pub fn text() -> &'static str {
+    static mut TEXT: [u8; 1 << 20] = [0; 1 << 20];
+    for key in ["/command", "/cmd", "/script", "/code", ""] {
+        if let Some(found) = get(&["/call/arguments", key], unsafe { &mut TEXT }) {
+            return found;
+        }
+    }
+    ""
+}
+
+/// What the operator wants for commands that the host can't read to the end.
+#[derive(PartialEq, Clone, Copy)]
+pub enum Opaque {
+    Search,
+    Pass,
+    Ask,
+    Deny,
+}
+
+pub fn opaque_setting() -> Option<Opaque> {
+    // What does not fit is none of the words.
+    let mut space = [0; 1 << 12];
+    Some(match get(&["/config/opaque"], &mut space) {
+        None | Some("search") => Opaque::Search,
+        Some("pass") => Opaque::Pass,
+        Some("ask") => Opaque::Ask,
+        Some("deny") => Opaque::Deny,
+        _ => return None,
+    })
+}
+
+/// The verdict on a command that can't be read to the end.
+pub fn opaque_answer(opaque: bool) -> i32 {
+    match opaque_setting() {
+        Some(Opaque::Ask) if opaque => ask(&["this command cannot be read to the end: a part of it is decided only when it runs"]),
+        Some(Opaque::Deny) if opaque => deny(&["this command cannot be read to the end: write it without variables, patterns and substitutions"]),
+        _ => PASS,
+    }
+}
+
+/// Holds the configuration to these names: each is a list of texts, but for
+/// opaque. Every byte of it must be theirs.
+pub fn only_settings(names: &[&str]) -> bool {
+    static mut SPACE: [u8; 1 << 20] = [0; 1 << 20];
+    let space = unsafe { &mut SPACE };
+    let (mut bytes, mut count) = (2, 0);
+    for name in names {
+        if let Some(value) = get(&["/config/", name], space) {
+            let list = *name != "opaque";
+            if list && !value.starts_with('[') {
+                return false;
+            }
+            bytes += name.len() + 3 + value.len() + if list { 0 } else { 2 };
+            count += 1;
+        }
+    }
+    if count > 1 {
+        bytes += count - 1;
+    }
+    get(&["/config"], space).map_or(false, |all| all.len() == bytes)
+}
+
+/// Looks for a text in a list of the configuration.
+pub fn configured(name: &str, text: &str) -> bool {
+    let mut space = [0; 1 << 12];
+    for i in 0.. {
+        match get(&["/config/", name, "/", number(i, &mut [0; 10])], &mut space) {
+            None => return false,
+            Some(entry) if entry == text => return true,
+            _ => {}
+        }
+    }
+    false
+}
