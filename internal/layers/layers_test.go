@@ -19,7 +19,8 @@ const module = "github.com/guardproxy/guardproxy"
 // a subpackage may import its parent, and a parent nothing of its subpackages
 // unless they stand lower.
 var rows = [][]string{
-	{"internal/tape", "internal/wire/sse", "confine/launch", "guards/wasm/meter", "guards/wasm/internal/assemble"},
+	{"internal/tape", "internal/wire/sse", "confine/launch", "internal/gitconfig", "guards/wasm/meter", "guards/wasm/internal/assemble"},
+	{"confine/ward"},
 	{"schema", "confine", "internal/wire"},
 	{"guards", "internal/envelope", "internal/policy", "internal/agents", "internal/command", "internal/codemode", "guards/sdk/go"},
 	{"internal/rewrite", "internal/session", "internal/record", "internal/audit", "internal/config", "guards/wasm", "guards/examples", "guards/examples/no-root-delete", "internal/metrics", "guards/conformance"},
@@ -28,7 +29,7 @@ var rows = [][]string{
 }
 
 // pure packages take bytes and return bytes: no network, no files, no clock.
-var pure = []string{"schema", "cachecheck", "internal/wire", "internal/wire/sse", "internal/tape", "internal/rewrite", "internal/envelope", "internal/policy", "internal/agents", "internal/command", "internal/codemode", "guards/wasm/meter"}
+var pure = []string{"schema", "cachecheck", "internal/wire", "internal/wire/sse", "internal/tape", "internal/rewrite", "internal/envelope", "internal/policy", "internal/agents", "internal/command", "internal/codemode", "guards/wasm/meter", "internal/gitconfig"}
 
 var effects = []string{"net", "net/http", "os", "os/exec", "time", "log", "log/slog", "syscall", "math/rand", "math/rand/v2", "crypto/rand", "golang.org/x/sys/unix"}
 
