@@ -1,9 +1,9 @@
 package confine
 
 import (
-	"encoding/json"
 	"path/filepath"
 	"slices"
+	"strconv"
 )
 
 // The bubblewrap profile, as a pure function: what was found on the machine and
@@ -13,20 +13,12 @@ import (
 //  1. the whole file system, read-only
 //  2. fresh /dev, /proc and /tmp; empty directories where sockets live
 //  3. the writable roots, which may lie in what layer 2 emptied
-//  4. what is protected inside the writable roots
-//  5. what is covered: sockets, own files
+//  4. what is guarded inside the writable roots (package confine/ward)
+//  5. what is covered: sockets, own files, secrets
 //
 // A path that doesn't exist is never a mount point: bwrap would create it, on
-// the host, and leave it there.
-//
-// Layer 4 is deliberately short: the repository's hooks, and .git itself as a
-// mount so that it can't be moved from over them. Not .git/config, though it can
-// name programs too (core.fsmonitor, core.hooksPath): git config and git remote
-// add are ordinary work and write it. Not what does not exist yet (hooks that a
-// repository was made without, .envrc, .vscode), nor files that had another
-// hard link outside before. A repository whose .git is a file keeps its data
-// elsewhere, and that is read-only unless it is made a writable root: the file
-// is in the workspace, so what it says can't grant anything.
+// the host, and leave it there. What does not exist yet is layer 4's other half:
+// it is looked at when the command has ended.
 
 // Names of the rungs, as in Enforcement.Runner.
 const (
@@ -71,17 +63,39 @@ type scene struct {
 	kept      []string // files in emptied or in /tmp that the policy's network needs
 	sockets   []string // other sockets that something listens on
 	unplaced  []string // sockets bound by a relative path: nobody knows where to cover them
-	gitDir    string   // the workspace's .git if it is a directory
-	protected []string // directories in gitDir that stay read-only
+	pins      []string // directories on the way to guarded ones: mounts, so that they can't be moved
+	guarded   []string // what stays read-only in the writable roots
+	grants    []string // directories of a repository elsewhere that git writes
 	maskDirs  []string
 	maskFiles []string
+	temp      string               // the session's directory, "" for an empty /tmp
 	landlock  int                  // ABI to enforce inside
+	renames   bool                 // somebody answers rename calls
 	same      map[string][2]uint64 // what the writable roots are
 }
 
-// bwrapArgs returns bwrap's arguments for argv under p.
-func bwrapArgs(s scene, p Policy, argv []string) ([]string, error) {
+// bwrapPipes are what a command under bubblewrap gets from descriptor 3 on.
+func bwrapPipes(s scene) []Pipe {
+	pipes := []Pipe{LauncherPipe, BubblewrapPipe, InstructionsPipe}
+	if s.renames {
+		pipes = append(pipes, RenamePipe)
+	}
+	return pipes
+}
+
+// fd is the descriptor number of a pipe, 0 if it is not one of them.
+func fd(pipes []Pipe, p Pipe) int {
+	if i := slices.Index(pipes, p); i >= 0 {
+		return 3 + i
+	}
+	return 0
+}
+
+// bwrapArgs returns bwrap's arguments for argv under p, and the launcher's
+// instructions.
+func bwrapArgs(s scene, p Policy, argv []string) ([]string, LaunchSpec) {
 	roots := WritableRoots(p)
+	pipes := bwrapPipes(s)
 	a := []string{"--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"}
 	if !p.host() {
 		a = append(a, "--unshare-net")
@@ -91,13 +105,14 @@ func bwrapArgs(s scene, p Policy, argv []string) ([]string, error) {
 	a = append(a, "--cap-drop", "ALL")
 	spec := LaunchSpec{
 		Landlock:  s.landlock,
-		Write:     append(slices.Clone(roots), "/tmp", "/dev/shm"),
+		Write:     slices.Concat(roots, s.grants, []string{"/tmp", "/dev/shm"}),
 		Same:      s.same,
 		Terminals: []string{"/dev/ptmx", "/dev/pts"},
 		Inet:      true,
 		FileSize:  fileSizeLimit,
-		Temp:      "/tmp",
-		StatusFD:  launcherFD,
+		Env:       p.Env,
+		StatusFD:  fd(pipes, LauncherPipe),
+		Renames:   fd(pipes, RenamePipe),
 	}
 	if s.root {
 		for _, c := range rootCaps {
@@ -110,7 +125,7 @@ func bwrapArgs(s scene, p Policy, argv []string) ([]string, error) {
 		a = append(a, "--unshare-user")
 		spec.Processes = processLimit
 	}
-	a = append(a, "--new-session", "--die-with-parent", "--json-status-fd", "4")
+	a = append(a, "--new-session", "--die-with-parent", "--json-status-fd", strconv.Itoa(fd(pipes, BubblewrapPipe)))
 
 	a = append(a, "--ro-bind", "/", "/")
 
@@ -121,7 +136,11 @@ func bwrapArgs(s scene, p Policy, argv []string) ([]string, error) {
 			a = append(a, "--ro-bind", f, f)
 		}
 	}
-	a = append(a, "--tmpfs", "/tmp")
+	if s.temp == "" {
+		a = append(a, "--tmpfs", "/tmp")
+	} else {
+		a = append(a, "--bind", s.temp, "/tmp")
+	}
 	for _, d := range s.emptied {
 		a = append(a, "--tmpfs", d)
 	}
@@ -138,10 +157,11 @@ func bwrapArgs(s scene, p Policy, argv []string) ([]string, error) {
 		a = append(a, "--bind", r, r)
 	}
 
-	if s.gitDir != "" && len(roots) > 0 {
-		// Its own mount, so that it can't be renamed away from over its hooks.
-		a = append(a, "--bind", s.gitDir, s.gitDir)
-		for _, d := range s.protected {
+	if len(roots) > 0 {
+		for _, d := range slices.Concat(s.grants, s.pins) {
+			a = append(a, "--bind", d, d)
+		}
+		for _, d := range s.guarded {
 			a = append(a, "--ro-bind", d, d)
 		}
 	}
@@ -156,16 +176,12 @@ func bwrapArgs(s scene, p Policy, argv []string) ([]string, error) {
 		a = append(a, "--remount-ro", d)
 	}
 
-	text, err := json.Marshal(spec)
-	if err != nil {
-		return nil, err
-	}
 	dir := p.Dir
 	if dir == "" {
 		dir = p.Workspace
 	}
-	a = append(a, "--chdir", dir, "--", launcherInside, LaunchArg, string(text))
-	return append(a, argv...), nil
+	a = append(a, "--chdir", dir, "--", launcherInside, LaunchArg, strconv.Itoa(fd(pipes, InstructionsPipe)))
+	return append(a, argv...), spec
 }
 
 const (

@@ -41,6 +41,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/guardproxy/guardproxy/confine/ward"
 )
 
 // Mode is how much of the file system a command may change.
@@ -96,9 +98,13 @@ type Policy struct {
 	Workspace string // absolute, without symbolic links, an existing directory
 	// Dir is where the command starts; "" means the workspace.
 	Dir string
-	// Session names the session that the call belongs to. No rung uses it yet:
-	// each call gets a temporary directory of its own.
+	// Session names the session that the call belongs to: its calls share one
+	// temporary directory. "" gives each call one of its own.
 	Session string
+	// State is guardproxy's state directory, an absolute path. In it are the
+	// directories of sessions and what was taken out of workspaces (see
+	// [Prepared.Settle]). "" means that there is none: then Session is not used.
+	State string
 	// WritableRoots are further absolute paths that workspace-write may change;
 	// each must exist. In read-only they are not writable.
 	WritableRoots []string
@@ -106,6 +112,16 @@ type Policy struct {
 	// unwritable from inside. One that does not exist is skipped.
 	Masks   []string
 	Network Network
+	// Hidden are files and directories of the user that can't be read (see
+	// [Secrets]). Unlike own files they may lie in the workspace. One that does
+	// not exist is skipped.
+	Hidden []string
+	// Guarded are paths relative to each writable root that can't be made or
+	// changed, since they run code outside later; nil for ward.Places. The
+	// workspace's repository is guarded in any case.
+	Guarded []string
+	// Env says which variables reach the command besides ordinary ones.
+	Env EnvRules
 }
 
 // host says whether p leaves the host's network in place.
@@ -170,6 +186,10 @@ type Enforcement struct {
 	// OwnFilesMasked says that the policy's masks are unreadable from inside.
 	// They are unwritable either way.
 	OwnFilesMasked bool
+	// Writable are the paths outside of private directories under which the
+	// command can change files: [WritableRoots], and what git writes where the
+	// workspace's repository lies elsewhere.
+	Writable []string
 	// Passed says which better rungs were tried and what they lack.
 	Passed []Missing
 }
@@ -187,12 +207,13 @@ const (
 	// sandbox exists, {"exit-code": N} when what ran inside has ended
 	// (bwrap(1)).
 	BubblewrapPipe Pipe = "bubblewrap"
-)
-
-// Descriptor numbers of the status pipes inside the prepared command.
-const (
-	launcherFD   = 3
-	bubblewrapFD = 4
+	// InstructionsPipe carries Prepared.Instructions to the launcher.
+	InstructionsPipe Pipe = "instructions"
+	// RenamePipe is one end of a pair of sockets. The launcher sends the
+	// listener of a filter through it that holds each rename call until it is
+	// answered (seccomp_unotify(2)): package confine/run answers, see
+	// [Prepared.Configs].
+	RenamePipe Pipe = "renames"
 )
 
 // Prepared is a confined command that has not been started. Start it with
@@ -201,16 +222,51 @@ type Prepared struct {
 	Argv []string // what to execute; Argv[0] is an absolute path
 	Env  []string // its whole environment
 	Dir  string   // where to start it
-	// Pipes are the write ends that the command expects, from descriptor 3 on.
-	Pipes       []Pipe
-	Enforcement Enforcement
+	// Pipes are the ends that the command expects, from descriptor 3 on.
+	Pipes []Pipe
+	// Instructions are what InstructionsPipe carries.
+	Instructions []byte
+	Enforcement  Enforcement
 
-	temp string
+	policy Policy
+	temp   string
+	ward   *ward.Ward
+}
+
+// Policy is what the command was prepared for.
+func (p Prepared) Policy() Policy { return p.policy }
+
+// Configs are the git configuration files that the command can't write, but may
+// ask to have changed: git renames a lock file over its configuration, and a
+// rename that RenamePipe's listener sees for one of them is answered with
+// [Prepared.Propose].
+func (p Prepared) Configs() []string {
+	if p.ward == nil {
+		return nil
+	}
+	return p.ward.Configs()
+}
+
+// Propose puts the content of config's lock file in place if the change is
+// harmless, and removes the lock file. The error says why not.
+func (p Prepared) Propose(config string) error { return p.ward.Propose(config) }
+
+// Settle looks at the guarded places of the workspace after the command has
+// ended, moves away what the command left there and puts back what it changed.
+// It returns what it did. Call it once, before Close, when nothing of the
+// command runs any more.
+func (p Prepared) Settle() []ward.Held {
+	hold := ""
+	if p.policy.State != "" {
+		hold = filepath.Join(p.policy.State, "held")
+	}
+	return p.ward.Settle(hold)
 }
 
 // Close removes what was made for the command. Call it once after the command
 // has ended, or when it is not going to be started.
 func (p Prepared) Close() error {
+	p.ward.Close()
 	if p.temp == "" {
 		return nil
 	}

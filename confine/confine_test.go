@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 )
@@ -183,11 +184,135 @@ func TestMasks(t *testing.T) {
 }
 
 func TestEnv(t *testing.T) {
-	in := []string{"PATH=/bin", "LD_PRELOAD=/x.so", "GUARDPROXY_KEY=1", "HOME=/h", "ANTHROPIC_API_KEY=k",
-		"BASH_FUNC_ls%%=() { x; }", "SSH_AUTH_SOCK=/s", "AWS_SECRET_ACCESS_KEY=k", "AWS_REGION=kept", "MY_TOKEN=kept", "EMPTY=", "BASH_ENV=/x", "noequals"}
-	want := []string{"PATH=/bin", "HOME=/h", "AWS_REGION=kept", "MY_TOKEN=kept", "EMPTY="}
-	if got := Env(in); !slices.Equal(got, want) {
-		t.Errorf("got %q, want %q", got, want)
+	in := []string{"PATH=/bin", "LD_PRELOAD=/x.so", "LD_DEBUG=all", "GUARDPROXY_KEY=1", "HOME=/h", "ANTHROPIC_API_KEY=k",
+		"BASH_FUNC_ls%%=() { x; }", "SSH_AUTH_SOCK=/s", "AWS_SECRET_ACCESS_KEY=k", "AWS_REGION=here", "MY_TOKEN=k", "EMPTY=", "BASH_ENV=/x", "noequals"}
+	for _, c := range []struct {
+		name  string
+		rules EnvRules
+		want  []string
+	}{
+		{"by default", EnvRules{}, []string{"PATH=/bin", "HOME=/h", "AWS_REGION=here", "EMPTY="}},
+		{"one kept", EnvRules{Keep: []string{"MY_TOKEN", "LD_PRELOAD", "GUARDPROXY_KEY"}}, []string{"PATH=/bin", "HOME=/h", "AWS_REGION=here", "MY_TOKEN=k", "EMPTY="}},
+		{"a list", EnvRules{Only: []string{"PATH", "ANTHROPIC_API_KEY"}}, []string{"PATH=/bin"}},
+		{"a list and one kept", EnvRules{Only: []string{"PATH"}, Keep: []string{"MY_TOKEN"}}, []string{"PATH=/bin", "MY_TOKEN=k"}},
+		{"an empty list", EnvRules{Only: []string{}}, []string{}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if got := Env(in, c.rules); !slices.Equal(got, c.want) {
+				t.Errorf("got %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+func TestSecretName(t *testing.T) {
+	for name, want := range map[string]bool{
+		"GITHUB_TOKEN": true, "PGPASSWORD": true, "npm_config__authToken": true, "DB_PASS": true, "SIGNING_KEY": true,
+		"STRIPE_SECRET_KEY": true, "OPENAI_API_KEY": true, "HF_TOKEN": true, "TOKEN": true, "CLIENT_SECRET": true, "REGISTRY_AUTH": true,
+		"TOKENIZERS_PARALLELISM": false, "PATH": false, "PWD": false, "OLDPWD": false, "KEYBOARD": false, "GIT_CONFIG_KEY_0": false,
+		"PASSENGER_APP": false, "XDG_SESSION_ID": false, "AUTHOR": false,
+	} {
+		if got := SecretName(name); got != want {
+			t.Errorf("%s: got %v, want %v", name, got, want)
+		}
+	}
+}
+
+// What denials are recognised by is in one language; all else of the locale
+// stays.
+func TestPlainMessages(t *testing.T) {
+	for _, c := range []struct{ in, want []string }{
+		{[]string{"A=1"}, []string{"A=1", "LC_MESSAGES=C.UTF-8"}},
+		{[]string{"LANG=de_DE.UTF-8", "LANGUAGE=de", "LC_MESSAGES=fr"}, []string{"LANG=de_DE.UTF-8", "LC_MESSAGES=C.UTF-8"}},
+		{[]string{"LC_ALL=de_DE.UTF-8", "LANG=fr", "LC_TIME=it", "A=1"}, []string{"A=1", "LANG=de_DE.UTF-8", "LC_MESSAGES=C.UTF-8"}},
+	} {
+		if got := plainMessages(c.in); !slices.Equal(got, c.want) {
+			t.Errorf("%q: got %q, want %q", c.in, got, c.want)
+		}
+	}
+}
+
+func TestSecrets(t *testing.T) {
+	got := Secrets([]string{"/h", "", "relative"}, "~/.mine", "/etc/keys/", "!~/.npmrc", "!/h/.ssh")
+	for path, want := range map[string]bool{"/h/.aws": true, "/h/.config/gh": true, "/h/.mine": true, "/etc/keys": true, "/h/.npmrc": false, "/h/.ssh": false} {
+		if slices.Contains(got, path) != want {
+			t.Errorf("%s: want %v in %q", path, want, got)
+		}
+	}
+	for _, p := range got {
+		if !filepath.IsAbs(p) || filepath.Clean(p) != p {
+			t.Errorf("%q is not a clean absolute path", p)
+		}
+	}
+}
+
+func TestSessionTemp(t *testing.T) {
+	state := filepath.Join(resolved(t.TempDir()), "state")
+	now := time.Now()
+	temp := func(session string) string {
+		t.Helper()
+		dir, err := Policy{State: state, Session: session}.sessionTemp(now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return dir
+	}
+	a := temp("a/../../b")
+	if a != temp("a/../../b") || a == temp("b") || !Within(a, state) {
+		t.Errorf("one session's directory is %s, another's %s", a, temp("b"))
+	}
+	if temp("") != "" {
+		t.Error("no session has a directory")
+	}
+	if err := os.Chtimes(a, now.Add(-8*24*time.Hour), now.Add(-8*24*time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	temp("b")
+	if _, err := os.Lstat(a); err == nil {
+		t.Error("a session that ended long ago has its directory")
+	}
+	if err := os.Chmod(temp("b"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := (Policy{State: state, Session: "b"}).sessionTemp(now); err == nil {
+		t.Error("a directory that others can read was taken")
+	}
+}
+
+func TestLinkedRepository(t *testing.T) {
+	base := tree(t, "main/.git/objects/", "main/.git/refs/", "main/.git/hooks/", "main/.git/worktrees/w/", "w/", "main/sub/", "main/.git/modules/sub/",
+		"evil/", "other/.git/objects/")
+	at := func(s string) string { return filepath.Join(base, s) }
+	write := func(path, text string) {
+		if err := os.WriteFile(at(path), []byte(text+"\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("w/.git", "gitdir: "+at("main/.git/worktrees/w"))
+	write("main/.git/worktrees/w/gitdir", at("w/.git"))
+	write("main/.git/worktrees/w/commondir", "../..")
+	write("main/sub/.git", "gitdir: ../.git/modules/sub")
+	write("main/.git/modules/sub/config", "[core]\n\tworktree = ../../../sub")
+	write("evil/.git", "gitdir: "+at("main/.git/worktrees/w"))
+	for _, c := range []struct {
+		name, workspace string
+		want            []string
+	}{
+		{"a worktree", "w", []string{at("main/.git/worktrees/w"), at("main/.git/objects"), at("main/.git/refs")}},
+		{"a submodule", "main/sub", []string{at("main/.git/modules/sub")}},
+		{"a repository of its own", "main", nil},
+		{"another's repository", "evil", nil},
+		{"no repository", "other", nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if got := linkedRepository(at(c.workspace)); !slices.Equal(got.write, c.want) {
+				t.Errorf("got %q, want %q", got.write, c.want)
+			}
+		})
+	}
+	write("w/.git", "gitdir: "+at("other/.git"))
+	if got := linkedRepository(at("w")); got.dir != "" {
+		t.Errorf("a repository that does not agree: %+v", got)
 	}
 }
 
@@ -275,6 +400,9 @@ func TestRefused(t *testing.T) {
 		{"a bad writable root", with(func(p *Policy) { p.WritableRoots = []string{home} }), "home"},
 		{"the runner in a writable root", with(func(p *Policy) { p.WritableRoots = []string{at("project/bin")} }), "runner"},
 		{"a mask that is not absolute", with(func(p *Policy) { p.Masks = []string{"x"} }), "absolute"},
+		{"inside of what is hidden", with(func(p *Policy) { p.Hidden = []string{home} }), "secrets"},
+		{"a hidden path that is not absolute", with(func(p *Policy) { p.Hidden = []string{"x"} }), "absolute"},
+		{"a state directory that is not absolute", with(func(p *Policy) { p.State = "x" }), "absolute"},
 		{"danger-full-access", with(func(p *Policy) { p.Mode = FullAccess }), "absence of confinement"},
 		{"no mode", with(func(p *Policy) { p.Mode = "" }), "unknown mode"},
 		{"an unknown network", with(func(p *Policy) { p.Network = "lan" }), "unknown network"},
@@ -325,20 +453,17 @@ func TestUnavailableNamesEachRung(t *testing.T) {
 func TestProfile(t *testing.T) {
 	s := scene{
 		launcher: "/opt/l", freshProc: true, procFiles: []string{"/proc/sys"}, emptied: []string{"/run"},
-		sockets: []string{"/opt/d.sock"}, gitDir: "/tmp/w/.git", protected: []string{"/tmp/w/.git/hooks"},
+		sockets: []string{"/opt/d.sock"}, pins: []string{"/tmp/w/.git"}, guarded: []string{"/tmp/w/.git/hooks"}, grants: []string{"/r/objects"},
 		maskDirs: []string{"/h/own"}, maskFiles: []string{"/h/key"}, landlock: 7,
 	}
 	p := Policy{Mode: WorkspaceWrite, Workspace: "/tmp/w"}
 	line := func(s scene, p Policy) string {
-		a, err := bwrapArgs(s, p, []string{"cmd", "--flag"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		a, _ := bwrapArgs(s, p, []string{"cmd", "--flag"})
 		return " " + strings.Join(a, " ") + " "
 	}
 	// in this order: a later mount covers an earlier one
 	order := []string{" --ro-bind / / ", " --dev /dev ", " --proc /proc ", " --ro-bind /proc/sys /proc/sys ", " --tmpfs /tmp ",
-		" --tmpfs /run ", " --ro-bind /opt/l /dev/guardproxy-launch ", " --bind /tmp/w /tmp/w ", " --bind /tmp/w/.git /tmp/w/.git ",
+		" --tmpfs /run ", " --ro-bind /opt/l /dev/guardproxy-launch ", " --bind /tmp/w /tmp/w ", " --bind /r/objects /r/objects ", " --bind /tmp/w/.git /tmp/w/.git ",
 		" --ro-bind /tmp/w/.git/hooks /tmp/w/.git/hooks ", " --ro-bind /dev/null /opt/d.sock ", " --ro-bind /dev/null /h/key ",
 		" --tmpfs /h/own --remount-ro /h/own ", " --remount-ro /run ", " --chdir /tmp/w ", " cmd --flag "}
 	rest := line(s, p)
@@ -362,6 +487,8 @@ func TestProfile(t *testing.T) {
 		{"root keeps what writing others' files takes", " --cap-add CAP_DAC_OVERRIDE ", true, func() string { r := s; r.root = true; return line(r, p) }},
 		{"read-only binds nothing writable", " --bind ", false, func() string { q := p; q.Mode = ReadOnly; return line(s, q) }},
 		{"read-only shows the workspace", " --ro-bind /tmp/w /tmp/w ", true, func() string { q := p; q.Mode = ReadOnly; return line(s, q) }},
+		{"an empty /tmp for each call", " --tmpfs /tmp ", true, func() string { return line(s, p) }},
+		{"a session's /tmp", " --bind /s/tmp /tmp ", true, func() string { r := s; r.temp = "/s/tmp"; return line(r, p) }},
 		{"the old /proc is left where a fresh one is refused", " --proc ", false, func() string { r := s; r.freshProc = false; return line(r, p) }},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -1,16 +1,17 @@
 package confine
 
-import "strings"
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+)
 
-// dropped are the variables that don't reach a confined command. Each is either
-// code that some program runs when it starts, a handle to something outside the
-// sandbox, or a credential of the agent itself. What is merely private is left:
-// a build may need it, and nothing leaves without a network.
+// dropped are the variables that don't reach a confined command, besides those
+// whose name says that they hold a secret. Each is either code that some program
+// runs when it starts, a handle to something outside the sandbox, or a
+// credential. What is merely private is left: a build may need it.
 var dropped = map[string]string{
 	// code, run before the command's own
-	"LD_PRELOAD":      "code",
-	"LD_AUDIT":        "code",
-	"LD_LIBRARY_PATH": "code",
 	"GCONV_PATH":      "code",
 	"BASH_ENV":        "code",
 	"ENV":             "code",
@@ -37,50 +38,134 @@ var dropped = map[string]string{
 	"XDG_RUNTIME_DIR":          "handle",
 	"NOTIFY_SOCKET":            "handle",
 	"TMUX":                     "handle",
-	// the agent's own credentials
-	"ANTHROPIC_API_KEY":       "credential",
-	"ANTHROPIC_AUTH_TOKEN":    "credential",
-	"CLAUDE_CODE_OAUTH_TOKEN": "credential",
-	"OPENAI_API_KEY":          "credential",
-	"CODEX_API_KEY":           "credential",
-	"AZURE_OPENAI_API_KEY":    "credential",
-	"GEMINI_API_KEY":          "credential",
-	"GOOGLE_API_KEY":          "credential",
-	"DEEPSEEK_API_KEY":        "credential",
-	"DASHSCOPE_API_KEY":       "credential",
-	"MISTRAL_API_KEY":         "credential",
-	"GROQ_API_KEY":            "credential",
-	"XAI_API_KEY":             "credential",
-	"OPENROUTER_API_KEY":      "credential",
-	"AZURE_API_KEY":           "credential",
-	"MOONSHOT_API_KEY":        "credential",
-	"TOGETHER_API_KEY":        "credential",
-	"FIREWORKS_API_KEY":       "credential",
-	// a model behind a cloud's gateway takes the cloud's own credentials
-	"AWS_ACCESS_KEY_ID":              "credential",
-	"AWS_SECRET_ACCESS_KEY":          "credential",
-	"AWS_SESSION_TOKEN":              "credential",
-	"AWS_BEARER_TOKEN_BEDROCK":       "credential",
+	// credentials under names that do not say so
 	"ANTHROPIC_CUSTOM_HEADERS":       "credential",
+	"AWS_ACCESS_KEY_ID":              "credential",
+	"AWS_BEARER_TOKEN_BEDROCK":       "credential",
 	"GOOGLE_APPLICATION_CREDENTIALS": "credential",
+	"KUBECONFIG":                     "credential",
+	"NETRC":                          "credential",
+	"PGPASSFILE":                     "credential",
+}
+
+// droppedPrefixes are of variables that run code in every program (ld.so(8)),
+// of functions that bash takes from its environment, and of guardproxy's own.
+var droppedPrefixes = []string{"LD_", "DYLD_", "BASH_FUNC_", "GUARDPROXY_"}
+
+// secretWords end a word of a name, in which words stand between characters that
+// are neither letters nor digits: GITHUB_TOKEN, PGPASSWORD, npm_config__authToken.
+var secretWords = []string{"TOKEN", "SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "CREDENTIALS", "APIKEY"}
+
+// secretEnds end a whole name.
+var secretEnds = []string{"_KEY", "_PAT", "_PASS", "_PWD", "_CREDS", "_CREDENTIAL", "_SECRETS", "_TOKENS", "_AUTH"}
+
+// SecretName says whether the name of a variable says that it holds a secret.
+// Case does not matter.
+func SecretName(name string) bool {
+	name = strings.ToUpper(name)
+	for _, end := range secretEnds {
+		if strings.HasSuffix(name, end) {
+			return true
+		}
+	}
+	words := strings.FieldsFunc(name, func(r rune) bool { return !(r >= 'A' && r <= 'Z' || r >= '0' && r <= '9') })
+	for _, word := range words {
+		for _, end := range secretWords {
+			if strings.HasSuffix(word, end) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// EnvRules are exceptions from what [Env] leaves out. No rule lets a variable
+// through that runs code in every program (LD_PRELOAD and the like), or one of
+// guardproxy's own.
+type EnvRules struct {
+	// Keep are names that stay.
+	Keep []string `json:"keep,omitempty"`
+	// Only, if not nil, are the only names that stay, besides those in Keep.
+	Only []string `json:"only,omitempty"`
 }
 
 // Env returns the environment that a confined command gets out of environ
 // (name=value, as os.Environ gives): without code that runs at start-up
 // (LD_PRELOAD, BASH_ENV, exported bash functions, NODE_OPTIONS and the like),
-// handles to the outside (agent and bus sockets, displays), credentials for the
-// model API (those of the clouds that serve models, too), and everything named
-// GUARDPROXY_…. The order stays; environ is not changed.
-func Env(environ []string) []string {
+// handles to the outside (agent and bus sockets, displays), secrets by their
+// name (see [SecretName]), and everything named GUARDPROXY_…. The order stays;
+// environ is not changed.
+func Env(environ []string, rules EnvRules) []string {
 	kept := make([]string, 0, len(environ))
 	for _, kv := range environ {
 		name, _, ok := strings.Cut(kv, "=")
-		if !ok || dropped[name] != "" || strings.HasPrefix(name, "GUARDPROXY_") || strings.HasPrefix(name, "BASH_FUNC_") {
+		if !ok || slices.ContainsFunc(droppedPrefixes, func(p string) bool { return strings.HasPrefix(name, p) }) {
 			continue
+		}
+		if !slices.Contains(rules.Keep, name) {
+			if dropped[name] != "" || SecretName(name) || rules.Only != nil && !slices.Contains(rules.Only, name) {
+				continue
+			}
 		}
 		kept = append(kept, kv)
 	}
 	return kept
+}
+
+// plainMessages lets programs speak the language that denials are recognised
+// in, and leaves all other habits of the locale as they are: LC_ALL would
+// override both, so its value moves to where it can be overridden (locale(7)).
+func plainMessages(environ []string) []string {
+	out := make([]string, 0, len(environ)+2)
+	all := ""
+	for _, kv := range environ {
+		if v, ok := strings.CutPrefix(kv, "LC_ALL="); ok {
+			all = v
+		}
+	}
+	for _, kv := range environ {
+		name, _, _ := strings.Cut(kv, "=")
+		if name == "LANGUAGE" || name == "LC_ALL" || name == "LC_MESSAGES" || all != "" && (name == "LANG" || strings.HasPrefix(name, "LC_")) {
+			continue
+		}
+		out = append(out, kv)
+	}
+	if all != "" {
+		out = append(out, "LANG="+all)
+	}
+	return append(out, "LC_MESSAGES=C.UTF-8")
+}
+
+// caches are the variables by which tools find their caches, and the directory
+// below the temporary one that they get: a cache is written by nearly every
+// build and lies in the home directory, which a command can't write.
+var caches = []struct{ name, dir string }{
+	{"GOCACHE", "go-build"},
+	{"npm_config_cache", "npm"},
+	{"UV_CACHE_DIR", "uv"},
+	{"PIP_CACHE_DIR", "pip"},
+}
+
+// withTemp sets TMPDIR and the caches below it. A cache that the user keeps in a
+// writable root stays there.
+func withTemp(environ []string, temp string, roots []string) []string {
+	environ = setenv(environ, "TMPDIR", temp)
+	for _, c := range caches {
+		if v := getenv(environ, c.name); filepath.IsAbs(v) && slices.ContainsFunc(roots, func(r string) bool { return Within(v, r) }) {
+			continue
+		}
+		environ = setenv(environ, c.name, temp+"/.cache/"+c.dir)
+	}
+	return environ
+}
+
+func getenv(environ []string, name string) string {
+	for _, kv := range environ {
+		if v, ok := strings.CutPrefix(kv, name+"="); ok {
+			return v
+		}
+	}
+	return ""
 }
 
 // setenv returns environ with name set to value, once.

@@ -16,10 +16,9 @@ const maxLandlock = 11
 // filter, so it is not in the list.
 func landlockMissing(abi int) []string {
 	missing := []string{
-		"own files are readable",
 		"metadata outside the writable roots: chmod, chown, times, extended attributes",
-		"protected paths inside the workspace, such as .git/hooks",
-		"other processes of the user are visible, and their priorities can be changed",
+		"guarded places in the workspace can be changed while the command runs; they are put back afterwards",
+		"other processes of the user are visible, and where they run can be changed",
 		"what it started outlives a killed guardproxy",
 	}
 	if abi < 9 {

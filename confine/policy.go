@@ -64,6 +64,17 @@ func (p Policy) check(homes, runners []string) error {
 			return &Refused{Path: m, Reason: "own files must be absolute paths"}
 		}
 	}
+	if p.State != "" && !filepath.IsAbs(p.State) {
+		return &Refused{Path: p.State, Reason: "the state directory must be an absolute path"}
+	}
+	for _, h := range p.Hidden {
+		if !filepath.IsAbs(h) {
+			return &Refused{Path: h, Reason: "what is hidden must be an absolute path"}
+		}
+		if Within(p.Workspace, resolved(h)) {
+			return &Refused{Path: p.Workspace, Reason: "the workspace lies in " + h + ", which holds secrets", Advice: "choose another directory, or take that place out of confine.secrets"}
+		}
+	}
 	if err := p.checkRoot(p.Workspace, "workspace", homes); err != nil {
 		return err
 	}

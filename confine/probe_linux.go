@@ -8,11 +8,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // probeTime bounds a probe: a runner that hangs is no runner.
@@ -125,10 +128,19 @@ func runProbe(prepared Prepared) (ProbeReport, error) {
 		return ProbeReport{}, err
 	}
 	defer null.Close()
+	instructions, err := memoryFile(prepared.Instructions)
+	if err != nil {
+		w.Close()
+		return ProbeReport{}, err
+	}
+	defer instructions.Close()
 	for _, p := range prepared.Pipes {
-		if p == LauncherPipe {
+		switch p {
+		case LauncherPipe:
 			cmd.ExtraFiles = append(cmd.ExtraFiles, w)
-		} else {
+		case InstructionsPipe:
+			cmd.ExtraFiles = append(cmd.ExtraFiles, instructions)
+		default:
 			cmd.ExtraFiles = append(cmd.ExtraFiles, null)
 		}
 	}
@@ -157,6 +169,23 @@ func runProbe(prepared Prepared) (ProbeReport, error) {
 		err = errors.New("no report")
 	}
 	return report, err
+}
+
+// memoryFile returns a file that holds text and has no name.
+func memoryFile(text []byte) (*os.File, error) {
+	fd, err := unix.MemfdCreate("instructions", unix.MFD_CLOEXEC)
+	if err != nil {
+		return nil, err
+	}
+	f := os.NewFile(uintptr(fd), "instructions")
+	if _, err = f.Write(text); err == nil {
+		_, err = f.Seek(0, io.SeekStart)
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
 }
 
 func firstLine(s string) string {

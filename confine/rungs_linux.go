@@ -14,8 +14,11 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/guardproxy/guardproxy/confine/ward"
 )
 
 // find returns the first rung that passes its probe, and what those before it
@@ -71,9 +74,13 @@ func landlockABI() int {
 // ---- bubblewrap
 
 type bubblewrap struct {
-	bwrap, launcher string
-	freshProc       bool
-	landlock        int
+	// command is bwrap, or what the user configured in its place, with
+	// arguments of its own.
+	command   []string
+	launcher  string
+	freshProc bool
+	renames   bool // a filter can hold rename calls for an answer
+	landlock  int
 }
 
 const bwrapAdvice = "install bubblewrap (apt-get install bubblewrap)"
@@ -83,7 +90,7 @@ func findBubblewrap(o Options, launcher string, abi int) (rung, *Missing) {
 	if err != nil {
 		return nil, &Missing{runBubblewrap, err.Error(), bwrapAdvice}
 	}
-	r := &bubblewrap{bwrap: bwrap, launcher: resolved(launcher), freshProc: true, landlock: abi}
+	r := &bubblewrap{command: []string{bwrap}, launcher: resolved(launcher), freshProc: true, renames: true, landlock: abi}
 	if abi < minLandlock {
 		r.landlock = 0 // mounts and namespaces hold; ABI 1 would only forbid moving files
 	}
@@ -150,15 +157,40 @@ func findBwrap(path string) (string, error) {
 	return "", err
 }
 
-func (b *bubblewrap) runners() []string { return []string{b.bwrap, b.launcher} }
+func (b *bubblewrap) runners() []string { return []string{b.command[0], b.launcher} }
 
-func (b *bubblewrap) prepare(argv []string, p Policy) (Prepared, error) {
+func (b *bubblewrap) prepare(argv []string, p Policy) (_ Prepared, err error) {
 	s := b.look(p)
-	args, err := bwrapArgs(s, p, argv)
+	prepared := Prepared{policy: p}
+	defer func() {
+		if err != nil {
+			prepared.Close()
+		}
+	}()
+	if p.Mode == WorkspaceWrite {
+		if prepared.ward, s.grants, err = guard(p, true); err != nil {
+			return Prepared{}, err
+		}
+		s.pins, s.guarded = prepared.ward.Pins(), prepared.ward.ReadOnly()
+		s.renames = b.renames && len(prepared.ward.Configs()) > 0
+		for path, id := range identity(s.grants) {
+			s.same[path] = id
+		}
+	}
+	temp, err := p.sessionTemp(time.Now())
 	if err != nil {
 		return Prepared{}, err
 	}
-	e := Enforcement{Level: Full, Runner: runBubblewrap, OwnFilesMasked: true}
+	// A mount below /tmp would need a directory there, and in one that an
+	// earlier command wrote it could be a link.
+	if !slices.ContainsFunc(slices.Concat(WritableRoots(p), s.grants, s.kept, []string{p.Workspace}), func(r string) bool { return Within(r, "/tmp") }) {
+		s.temp = temp
+	}
+	args, spec := bwrapArgs(s, p, argv)
+	if prepared.Instructions, err = json.Marshal(spec); err != nil {
+		return Prepared{}, err
+	}
+	e := Enforcement{Level: Full, Runner: runBubblewrap, OwnFilesMasked: true, Writable: slices.Concat(WritableRoots(p), s.grants)}
 	if !b.freshProc {
 		e.Missing = append(e.Missing, "a fresh /proc: other processes of the user are visible")
 	}
@@ -174,13 +206,38 @@ func (b *bubblewrap) prepare(argv []string, p Policy) (Prepared, error) {
 	if len(e.Missing) > 0 {
 		e.Level = Partial
 	}
-	return Prepared{
-		Argv:        append([]string{b.bwrap}, args...),
-		Env:         setenv(Env(os.Environ()), "TMPDIR", "/tmp"),
-		Dir:         "/",
-		Pipes:       []Pipe{LauncherPipe, BubblewrapPipe},
-		Enforcement: e,
-	}, nil
+	prepared.Argv = slices.Concat(b.command, args)
+	prepared.Env = plainMessages(withTemp(Env(os.Environ(), p.Env), "/tmp", e.Writable))
+	prepared.Dir = "/"
+	prepared.Pipes = bwrapPipes(s)
+	prepared.Enforcement = e
+	return prepared, nil
+}
+
+// guard looks at what runs code later in the directories that p lets a command
+// write. It returns the directories of a repository elsewhere that git writes,
+// too.
+func guard(p Policy, mounts bool) (*ward.Ward, []string, error) {
+	at := linkedRepository(p.Workspace)
+	o := ward.Options{Bases: []string{p.Workspace}, Places: p.Guarded, Mounts: mounts}
+	for _, r := range WritableRoots(p) {
+		if r != p.Workspace && isDir(r) {
+			o.Bases = append(o.Bases, r)
+		}
+	}
+	for _, m := range slices.Concat(p.Masks, p.Hidden) {
+		if at.dir != "" && (Within(at.dir, resolved(m)) || Within(resolved(m), at.dir)) {
+			at = linked{}
+		}
+	}
+	if at.dir != "" && !slices.ContainsFunc(o.Bases, func(b string) bool { return Within(at.dir, b) }) {
+		o.GitDirs = append(o.GitDirs, at.dir)
+	}
+	w, err := ward.Look(o)
+	if err != nil {
+		return nil, nil, fmt.Errorf("look at the workspace before the command: %w", err)
+	}
+	return w, at.write, nil
 }
 
 // look gathers what the profile needs to know at the moment of one call.
@@ -219,17 +276,7 @@ func (b *bubblewrap) look(p Policy) scene {
 			s.sockets = append(s.sockets, f)
 		}
 	}
-	if git := filepath.Join(p.Workspace, ".git"); isDir(git) {
-		s.gitDir = git
-		// Hooks are code that the user's own git runs later, unconfined.
-		hooks, _ := filepath.Glob(filepath.Join(git, "modules", "*", "hooks"))
-		for _, d := range append([]string{filepath.Join(git, "hooks")}, hooks...) {
-			if isDir(d) && resolved(d) == d {
-				s.protected = append(s.protected, d)
-			}
-		}
-	}
-	for _, m := range p.Masks {
+	for _, m := range slices.Concat(p.Masks, p.Hidden) {
 		m = resolved(m)
 		switch {
 		case unreachable(m, s.emptied, roots):
@@ -259,16 +306,6 @@ func identity(paths []string) map[string][2]uint64 {
 		unix.Close(fd)
 	}
 	return same
-}
-
-func isDir(path string) bool {
-	st, err := os.Lstat(path)
-	return err == nil && st.IsDir()
-}
-
-func isFile(path string) bool {
-	st, err := os.Lstat(path)
-	return err == nil && st.Mode().IsRegular()
 }
 
 // listening returns the sockets with a path in the file system that
@@ -367,23 +404,43 @@ func findLandlock(launcher string, abi int) (rung, *Missing) {
 
 func (l *landlock) runners() []string { return []string{l.launcher} }
 
-func (l *landlock) prepare(argv []string, p Policy) (Prepared, error) {
+func (l *landlock) prepare(argv []string, p Policy) (_ Prepared, err error) {
 	// /tmp is shared with every program of the user, so the command gets a
 	// directory in it instead.
-	temp, err := os.MkdirTemp("", "guardproxy-")
+	prepared := Prepared{policy: p, Pipes: []Pipe{LauncherPipe, InstructionsPipe}}
+	defer func() {
+		if err != nil {
+			prepared.Close()
+		}
+	}()
+	temp, err := p.sessionTemp(time.Now())
+	if err == nil && temp == "" {
+		if temp, err = os.MkdirTemp("", "guardproxy-"); err == nil {
+			temp = resolved(temp)
+			prepared.temp = temp
+		}
+	}
 	if err != nil {
 		return Prepared{}, fmt.Errorf("make a temporary directory for the command: %w", err)
 	}
-	temp = resolved(temp)
+	var grants []string
+	if p.Mode == WorkspaceWrite {
+		if prepared.ward, grants, err = guard(p, false); err != nil {
+			return Prepared{}, err
+		}
+	}
+	roots := slices.Concat(WritableRoots(p), grants)
 	spec := LaunchSpec{
 		Landlock:      l.abi,
-		Write:         append(WritableRoots(p), temp),
-		Same:          identity(WritableRoots(p)),
+		Write:         append(slices.Clone(roots), temp),
+		Same:          identity(roots),
+		Hide:          hideable(slices.Concat(p.Masks, p.Hidden)),
 		Inet:          p.host(),
 		FileSize:      fileSizeLimit,
 		DieWithParent: true,
-		Temp:          temp,
-		StatusFD:      launcherFD,
+		Env:           p.Env,
+		StatusFD:      fd(prepared.Pipes, LauncherPipe),
+		Alone:         true,
 	}
 	if os.Geteuid() == 0 {
 		spec.Caps = rootCapNumbers()
@@ -392,20 +449,33 @@ func (l *landlock) prepare(argv []string, p Policy) (Prepared, error) {
 		// limit is the command's, the count is the user's.
 		spec.Processes = n + processLimit
 	}
-	text, err := json.Marshal(spec)
-	if err != nil {
+	if prepared.Instructions, err = json.Marshal(spec); err != nil {
 		return Prepared{}, err
 	}
-	dir := p.Dir
-	if dir == "" {
-		dir = p.Workspace
+	prepared.Dir = p.Dir
+	if prepared.Dir == "" {
+		prepared.Dir = p.Workspace
 	}
-	return Prepared{
-		Argv:        append([]string{l.launcher, LaunchArg, string(text)}, argv...),
-		Env:         setenv(Env(os.Environ()), "TMPDIR", temp),
-		Dir:         dir,
-		Pipes:       []Pipe{LauncherPipe},
-		Enforcement: Enforcement{Level: Partial, Missing: landlockMissing(l.abi), Runner: runLandlock},
-		temp:        temp,
-	}, nil
+	prepared.Argv = append([]string{l.launcher, LaunchArg, strconv.Itoa(fd(prepared.Pipes, InstructionsPipe))}, argv...)
+	prepared.Env = plainMessages(withTemp(Env(os.Environ(), p.Env), temp, roots))
+	prepared.Enforcement = Enforcement{Level: Partial, Missing: landlockMissing(l.abi), Runner: runLandlock, OwnFilesMasked: true, Writable: roots}
+	for _, h := range spec.Hide {
+		if slices.ContainsFunc(roots, func(r string) bool { return Within(h, r) }) {
+			prepared.Enforcement.Missing = append(prepared.Enforcement.Missing, "what is hidden inside of a writable root is readable: "+h)
+		}
+	}
+	return prepared, nil
+}
+
+// hideable returns the real paths of what exists, each once.
+func hideable(paths []string) []string {
+	var out []string
+	for _, path := range paths {
+		path = resolved(path)
+		if _, err := os.Lstat(path); err == nil {
+			out = append(out, path)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
 }

@@ -5,12 +5,16 @@ package confine
 // so this is no wire format, but a launcher beside the executable may be left
 // over from an older one: the version in LaunchArg keeps the two apart.
 //
-//	LAUNCHER LaunchArg SPEC-JSON ARGV…     confine yourself, then become ARGV
+//	LAUNCHER LaunchArg FD ARGV…            confine yourself, then become ARGV
 //	LAUNCHER ProbeArg  PROBE-JSON          try what the profile forbids, report
+//
+// The instructions (LaunchSpec, as JSON) come from the inherited descriptor FD:
+// an argument could be read in the process table, and the environment is the
+// caller's.
 
 const (
 	// LaunchArg is the first argument of a process that is to confine itself.
-	LaunchArg = "__guardproxy-launch/1"
+	LaunchArg = "__guardproxy-launch/2"
 	// ProbeArg is the first argument of a process that shows, from inside,
 	// what a profile lets it do.
 	ProbeArg = "__guardproxy-probe/1"
@@ -27,6 +31,9 @@ type LaunchSpec struct {
 	// Same holds, for paths in Write that were checked outside, their device
 	// and inode: a path that has become another since is an error.
 	Same map[string][2]uint64 `json:"same,omitempty"`
+	// Hide are existing files and directories that can't be read, with all that
+	// is in them, unless they lie below one of Write. Their names stay visible.
+	Hide []string `json:"hide,omitempty"`
 	// Terminals are device files or directories that may be written to and
 	// driven by ioctl.
 	Terminals []string `json:"terminals,omitempty"`
@@ -45,8 +52,14 @@ type LaunchSpec struct {
 	// DieWithParent asks for SIGKILL when the parent ends. It holds for the
 	// command itself and not for what that starts (PR_SET_PDEATHSIG(2const)).
 	DieWithParent bool `json:"die_with_parent,omitempty"`
-	// Temp is the value of TMPDIR.
-	Temp string `json:"temp,omitempty"`
+	// Env says what the launcher leaves of the environment it was given.
+	Env EnvRules `json:"env"`
+	// Renames is the descriptor of a socket on which the launcher hands out the
+	// listener of its filter for rename calls (see [RenamePipe]), 0 for none.
+	Renames int `json:"renames,omitempty"`
+	// Alone says that other processes of the user are in reach: the filter then
+	// denies what acts on them and no namespace prevents.
+	Alone bool `json:"alone,omitempty"`
 	// StatusFD is the descriptor of the [LauncherPipe], 0 for none.
 	StatusFD int `json:"status_fd,omitempty"`
 }

@@ -49,7 +49,12 @@ func restrictFiles(spec confine.LaunchSpec) error {
 		config.HandledAccessNet = 0
 	}
 	handled := config.HandledAccessFS
-	rules := []landlock.Rule{landlock.PathAccess(readRights&handled, "/")}
+	var rules []landlock.Rule
+	if len(spec.Hide) == 0 {
+		rules = append(rules, landlock.PathAccess(readRights&handled, "/"))
+	} else {
+		rules = append(rules, landlock.PathAccess(ll.AccessFSReadDir&handled, "/"))
+	}
 	for _, d := range plainDevices {
 		rules = append(rules, landlock.PathAccess(deviceRights&handled, d).IgnoreIfMissing())
 	}
@@ -97,6 +102,12 @@ func restrictFiles(spec confine.LaunchSpec) error {
 	}
 	if fd < 0 {
 		return errors.New("the ruleset is empty, nothing would be enforced")
+	}
+	if len(spec.Hide) > 0 {
+		g := granter{ruleset: fd, rights: uint64(readRights & handled), hide: spec.Hide, known: spec.Write}
+		if err := g.below("/"); err != nil {
+			return fmt.Errorf("grant what may be read: %w", err)
+		}
 	}
 	return ll.LandlockRestrictSelf(fd, flags) // fd closes on execve
 }

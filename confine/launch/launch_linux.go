@@ -3,12 +3,15 @@
 package launch
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"runtime"
+	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -24,8 +27,8 @@ func launch(args []string) int {
 	if args[1] == confine.ProbeArg {
 		return probe(args[2])
 	}
-	var spec confine.LaunchSpec
-	if err := json.Unmarshal([]byte(args[2]), &spec); err != nil {
+	spec, err := instructions(args[2])
+	if err != nil {
 		fmt.Fprintf(os.Stderr, "guardproxy: fatal: the launcher can't read its instructions: %v\n", err)
 		return ExitFatal
 	}
@@ -39,11 +42,30 @@ func launch(args []string) int {
 	if err := restrict(spec); err != nil {
 		return st.fatal(err)
 	}
-	env := confine.Env(os.Environ())
-	if spec.Temp != "" {
-		env = append(without(env, "TMPDIR"), "TMPDIR="+spec.Temp)
+	return st.become(argv, confine.Env(os.Environ(), spec.Env))
+}
+
+// maxInstructions bounds what is read, in bytes.
+const maxInstructions = 1 << 20
+
+// instructions reads what to apply from the descriptor that arg numbers.
+func instructions(arg string) (spec confine.LaunchSpec, err error) {
+	fd, err := strconv.Atoi(arg)
+	if err != nil || fd < 3 {
+		return spec, fmt.Errorf("%q is no descriptor", arg)
 	}
-	return st.become(argv, env)
+	f := os.NewFile(uintptr(fd), "instructions")
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxInstructions))
+	if err != nil {
+		return spec, err
+	}
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields() // what is not understood is not applied
+	if err := d.Decode(&spec); err != nil {
+		return spec, err
+	}
+	return spec, nil
 }
 
 // restrict applies spec to this thread. After an error the process must end:
@@ -71,6 +93,11 @@ func restrict(spec confine.LaunchSpec) error {
 	if spec.Landlock > 0 {
 		if err := restrictFiles(spec); err != nil {
 			return fmt.Errorf("landlock: %w", err)
+		}
+	}
+	if spec.Renames > 0 {
+		if err := handOut(spec.Renames); err != nil {
+			return fmt.Errorf("system call filter for renames: %w", err)
 		}
 	}
 	if err := filterFor(spec).install(); err != nil {
@@ -113,16 +140,6 @@ func (s status) become(argv, env []string) int {
 		err = unix.Exec("/bin/sh", append([]string{"sh", path}, argv[1:]...), env)
 	}
 	return s.notRun(argv[0], err)
-}
-
-func without(env []string, name string) []string {
-	kept := env[:0:0]
-	for _, kv := range env {
-		if !strings.HasPrefix(kv, name+"=") {
-			kept = append(kept, kv)
-		}
-	}
-	return kept
 }
 
 // status is the launcher's pipe to whoever started it, 0 for none.

@@ -124,6 +124,11 @@ func filterFor(spec confine.LaunchSpec) filter {
 		families = append(families, unix.AF_INET, unix.AF_INET6, unix.AF_NETLINK)
 	}
 	f = append(f, only(unix.SYS_SOCKET, 0, families...), only(unix.SYS_SOCKETPAIR, 0, unix.AF_UNIX))
+	if spec.Alone {
+		// Only the command's own priorities: those of others are in reach.
+		f = append(f, only(unix.SYS_SETPRIORITY, 0, unix.PRIO_PROCESS), only(unix.SYS_SETPRIORITY, 1, 0),
+			only(unix.SYS_IOPRIO_SET, 0, 1), only(unix.SYS_IOPRIO_SET, 1, 0))
+	}
 	if spec.Landlock > 0 && spec.Landlock < 3 {
 		// This Landlock does not see truncation, so its shapes are denied.
 		f = append(f, calls(unix.EPERM, unix.SYS_TRUNCATE),

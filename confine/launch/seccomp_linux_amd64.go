@@ -26,3 +26,6 @@ func archRules(spec confine.LaunchSpec) filter {
 	}
 	return f
 }
+
+// archRenames are the older forms of renameat2.
+var archRenames = []uint32{unix.SYS_RENAME, unix.SYS_RENAMEAT}

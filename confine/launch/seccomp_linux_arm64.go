@@ -14,3 +14,6 @@ const (
 // archRules are the rules for calls that only this architecture has: none, it
 // never had the old ones.
 func archRules(confine.LaunchSpec) filter { return nil }
+
+// archRenames are the older forms of renameat2.
+var archRenames = []uint32{unix.SYS_RENAMEAT}

@@ -245,10 +245,21 @@ func TestLauncherFailsClosed(t *testing.T) {
 		{"a writable path that was not there to be checked", fmt.Sprintf(`{"landlock":1,"write":[%q],"same":{%q:[0,0]}}`, base, base), "not what it was"},
 		{"a Landlock that does not exist", `{"landlock":99}`, "abi 99 is not known"},
 		{"a writable path that does not exist", `{"landlock":1,"write":["/nonexistent/x"]}`, "landlock"},
-		{"no instructions", `nonsense`, "instructions"},
+		{"instructions that are none", `nonsense`, "instructions"},
+		{"no instructions", ``, "instructions"},
+		{"instructions that it does not know", `{"landlock":1,"more":true}`, "unknown field"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			out, err := exec.Command(self, confine.LaunchArg, c.spec, "echo", "it ran").CombinedOutput()
+			r, w, err := os.Pipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer r.Close()
+			w.WriteString(c.spec)
+			w.Close()
+			cmd := exec.Command(self, confine.LaunchArg, "3", "echo", "it ran")
+			cmd.ExtraFiles = []*os.File{r}
+			out, err := cmd.CombinedOutput()
 			if code := err.(*exec.ExitError).ExitCode(); code != ExitFatal {
 				t.Errorf("exit code %d, want %d", code, ExitFatal)
 			}

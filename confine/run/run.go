@@ -33,6 +33,7 @@ import (
 	"time"
 
 	"github.com/guardproxy/guardproxy/confine"
+	"github.com/guardproxy/guardproxy/confine/ward"
 )
 
 // waitDelay is how long the output of a command that has ended is waited for:
@@ -79,7 +80,13 @@ type Result struct {
 	// within a few seconds and may still run. Only a process that called Sole
 	// under Landlock alone can know; elsewhere it is 0.
 	Survivors int
-	Duration  time.Duration
+	// Held is what the command left or changed at places that run code outside
+	// later, and what became of it (see [confine.Prepared.Settle]).
+	Held []ward.Held
+	// Refused are the changes of a repository's configuration that the command
+	// asked for and did not get.
+	Refused  []error
+	Duration time.Duration
 }
 
 // Failure is a runner that could not bring the command to life. The command did

@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/guardproxy/guardproxy/confine"
 )
 
@@ -60,7 +62,10 @@ func Run(ctx context.Context, p confine.Prepared, o Options) (Result, error) {
 	result.Duration = time.Since(began)
 	result.Survivors = c.survivors
 	result.OutputTruncated = errors.Is(c.waitErr, exec.ErrWaitDelay)
-	return c.judge(result)
+	result, err := c.judge(result)
+	// Everything has ended: what is left now stays.
+	result.Held, result.Refused = p.Settle(), c.refused
+	return result, err
 }
 
 // call is one running command.
@@ -74,6 +79,7 @@ type call struct {
 	exited  chan struct{} // closed when the process has ended, before it is reaped
 	done    chan struct{} // closed when it is reaped and its output read
 	waitErr error         // of cmd.Wait; read after done
+	refused []error       // what answerRenames denied; read after done
 	// survivors is how many processes withstood killAdopted; read after done.
 	survivors int
 }
@@ -122,7 +128,7 @@ func (c *call) attend(started chan<- error) {
 	// The pipes close with the last process that has them; one that got away
 	// must not hold the call.
 	for _, r := range readers {
-		r.SetReadDeadline(time.Now().Add(waitDelay))
+		r.SetDeadline(time.Now().Add(waitDelay))
 	}
 	<-read
 }
@@ -132,8 +138,8 @@ func (c *call) attend(started chan<- error) {
 // closed but the write ends, which are in cmd.ExtraFiles.
 func (c *call) openPipes() ([]*os.File, error) {
 	var readers []*os.File
-	for range c.prepared.Pipes {
-		r, w, err := os.Pipe()
+	for _, kind := range c.prepared.Pipes {
+		r, w, err := open(kind)
 		if err != nil {
 			for _, r := range readers {
 				r.Close()
@@ -146,14 +152,36 @@ func (c *call) openPipes() ([]*os.File, error) {
 	return readers, nil
 }
 
+// open returns this process's end and the command's.
+func open(kind confine.Pipe) (ours, theirs *os.File, err error) {
+	switch kind {
+	case confine.InstructionsPipe:
+		theirs, ours, err = os.Pipe()
+		return ours, theirs, err
+	case confine.RenamePipe:
+		pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+		if err != nil {
+			return nil, nil, os.NewSyscallError("socketpair", err)
+		}
+		unix.SetNonblock(pair[1], false)
+		return os.NewFile(uintptr(pair[0]), "renames"), os.NewFile(uintptr(pair[1]), "renames"), nil
+	}
+	return os.Pipe()
+}
+
 func (c *call) readPipes(readers []*os.File) {
 	finished := make(chan struct{})
 	for i, kind := range c.prepared.Pipes {
 		go func() {
 			defer func() { readers[i].Close(); finished <- struct{}{} }()
-			if kind == confine.BubblewrapPipe {
+			switch kind {
+			case confine.BubblewrapPipe:
 				c.bwrap.read(readers[i])
-			} else {
+			case confine.InstructionsPipe:
+				readers[i].Write(c.prepared.Instructions) // a launcher that reads none says so
+			case confine.RenamePipe:
+				c.answerRenames(readers[i])
+			default:
 				c.launcher.read(readers[i])
 			}
 		}()

@@ -186,7 +186,8 @@ func newField(t *testing.T) *field {
 	}
 	f.write(filepath.Join(f.outside, "file"), "as it was")
 	f.write(filepath.Join(f.own, "secret"), "the secret")
-	f.policy = confine.Policy{Mode: confine.WorkspaceWrite, Workspace: f.workspace, Masks: []string{f.own}}
+	state := filepath.Join(base, "state")
+	f.policy = confine.Policy{Mode: confine.WorkspaceWrite, Workspace: f.workspace, Masks: []string{f.own, state}, State: state}
 	return f
 }
 

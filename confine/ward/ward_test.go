@@ -389,5 +389,4 @@ func TestSettleIsWhole(t *testing.T) {
 	})
 }
 
-
 func newBase(path string, root *os.Root) *base { return &base{path: path, root: root} }
