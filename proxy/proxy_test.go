@@ -63,6 +63,7 @@ func newRig(t *testing.T, answer http.HandlerFunc, change ...func(*Options)) *ri
 		r.mu.Lock()
 		r.bodies, r.reqs = append(r.bodies, string(b)), append(r.reqs, req)
 		r.mu.Unlock()
+		req.Body = io.NopCloser(bytes.NewReader(b))
 		answer(w, req)
 	}))
 	t.Cleanup(r.up.Close)
