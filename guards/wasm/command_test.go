@@ -20,6 +20,7 @@ func loadCommand(t testing.TB, name string, o wasm.Options) *wasm.Guard {
 	if o.Deadline == 0 {
 		o.Deadline = time.Minute
 	}
+	o.CacheDir = wasm.CodeDir
 	g, err := wasm.Load(t.Context(), m, o)
 	if err != nil {
 		t.Fatal(err)

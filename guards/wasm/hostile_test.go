@@ -98,7 +98,7 @@ func TestHostile(t *testing.T) {
 	for _, tc := range hostile {
 		t.Run(tc.name, func(t *testing.T) {
 			m := hostileModule(t, tc.name)
-			o := wasm.Options{Deadline: time.Minute, Memory: 16 << 20}
+			o := wasm.Options{Deadline: time.Minute, Fuel: 5_000_000, Memory: 16 << 20, CacheDir: wasm.CodeDir}
 			g, err := wasm.Load(t.Context(), m, o)
 			if err != nil {
 				if tc.refused == "" || !strings.Contains(err.Error(), tc.refused) {
@@ -189,7 +189,7 @@ func uleb(n int) (b []byte) {
 func TestHostileLeaveNothing(t *testing.T) {
 	goroutines, held := runtime.NumGoroutine(), wasm.Reserved()
 	for _, tc := range hostile {
-		g, err := wasm.Load(context.Background(), hostileModule(t, tc.name), wasm.Options{Deadline: 20 * time.Millisecond})
+		g, err := wasm.Load(context.Background(), hostileModule(t, tc.name), wasm.Options{Deadline: 20 * time.Millisecond, CacheDir: wasm.CodeDir})
 		if err != nil {
 			continue
 		}

@@ -46,7 +46,7 @@ func TestNoTraceOfACall(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					g, err := wasm.Load(t.Context(), m, wasm.Options{Name: name, Deadline: time.Minute, Slots: 1})
+					g, err := wasm.Load(t.Context(), m, wasm.Options{Name: name, Deadline: time.Minute, Slots: 1, CacheDir: wasm.CodeDir})
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -77,7 +77,7 @@ func TestWhoIsReset(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		g, err := wasm.Load(t.Context(), m, wasm.Options{Name: name, Deadline: time.Minute, Slots: 1})
+		g, err := wasm.Load(t.Context(), m, wasm.Options{Name: name, Deadline: time.Minute, Slots: 1, CacheDir: wasm.CodeDir})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -131,7 +131,7 @@ func TestEveryCallFindsTheSame(t *testing.T) {
 	for _, way := range ways {
 		t.Run(way.name, func(t *testing.T) {
 			way.set(t)
-			g, err := wasm.Load(t.Context(), m, wasm.Options{Deadline: time.Minute, Fuel: 3_000_000, Slots: 2})
+			g, err := wasm.Load(t.Context(), m, wasm.Options{Deadline: time.Minute, Fuel: 3_000_000, Slots: 2, CacheDir: wasm.CodeDir})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -163,7 +163,7 @@ func TestEveryCallFindsTheSameAtOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g, err := wasm.Load(t.Context(), m, wasm.Options{Deadline: time.Minute, Fuel: 2_000_000})
+	g, err := wasm.Load(t.Context(), m, wasm.Options{Deadline: time.Minute, Fuel: 2_000_000, CacheDir: wasm.CodeDir})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -191,7 +191,7 @@ func TestWordsAreACallsOwn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g, err := wasm.Load(t.Context(), m, wasm.Options{Deadline: time.Minute, Slots: 1})
+	g, err := wasm.Load(t.Context(), m, wasm.Options{Deadline: time.Minute, Slots: 1, CacheDir: wasm.CodeDir})
 	if err != nil {
 		t.Fatal(err)
 	}

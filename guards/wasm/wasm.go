@@ -47,7 +47,7 @@ const (
 	DefaultFuel = 50_000_000
 	FuelPerByte = 500
 	// StartFuel is what the start of an instance may burn.
-	StartFuel = 500_000_000
+	StartFuel = 200_000_000
 )
 
 // Options are an operator's settings for one guard. The zero value is usable.
