@@ -39,11 +39,12 @@ const (
 
 // cli is the whole command line. A verb is a struct with a Run method.
 type cli struct {
-	Demo   demoCmd   `cmd:"" help:"Play the whole story against a model of its own, and check each step."`
-	Serve  serveCmd  `cmd:"" help:"Stand between clients and the model API."`
-	Exec   execCmd   `cmd:"" help:"Run one command under the local confinement layer."`
-	Guard  guardCmd  `cmd:"" help:"Write, test and look at guards."`
-	Schema schemaCmd `cmd:"" help:"Work on tool schemas."`
+	Demo       demoCmd       `cmd:"" help:"Play the whole story against a model of its own, and check each step."`
+	Serve      serveCmd      `cmd:"" help:"Stand between clients and the model API."`
+	Exec       execCmd       `cmd:"" help:"Run one command under the local confinement layer."`
+	Guard      guardCmd      `cmd:"" help:"Write, test and look at guards."`
+	Schema     schemaCmd     `cmd:"" help:"Work on tool schemas."`
+	Cachecheck cachecheckCmd `cmd:"" help:"Say where recorded sessions moved the prompt cache, and why."`
 
 	Version kong.VersionFlag `help:"Print the version and exit."`
 }
@@ -147,7 +148,7 @@ func version() string {
 
 // verb is the verb that a command line begins with, and a space.
 func verb(args []string) string {
-	if len(args) > 0 && slices.Contains([]string{"demo", "serve", "exec", "guard", "schema"}, args[0]) {
+	if len(args) > 0 && slices.Contains([]string{"demo", "serve", "exec", "guard", "schema", "cachecheck"}, args[0]) {
 		return args[0] + " "
 	}
 	return ""
