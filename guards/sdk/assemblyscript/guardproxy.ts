@@ -56,10 +56,11 @@ export class Commands {
 
   constructor() {
     const argv = bytes("/call/shell/argv");
-    if (argv === null) return;
-    this.text = changetype<usize>(argv);
-    this.at = this.text + 1;
-    this.end = this.text + argv.byteLength;
+    if (argv !== null) {
+      this.text = changetype<usize>(argv);
+      this.at = this.text + 1;
+      this.end = this.text + argv.byteLength;
+    }
   }
 
   /** The words of the next command, or null after the last one. */
