@@ -62,7 +62,7 @@ type ProofOptions struct {
 	// must not show.
 	Fresh []Rewrite
 	// Minimum is the least prefix, in tokens, that a model caches; 0 when it is
-	// not known. nil: no model's is.
+	// not known. nil: by MinimumOf, as far as the model's name tells whose it is.
 	Minimum func(model string) int
 	// Retain is how many exchanges are kept to be compared with; 0 means 64.
 	Retain int
@@ -176,6 +176,9 @@ type proofPast struct {
 func NewProver(o ProofOptions) *Prover {
 	if o.Retain <= 0 {
 		o.Retain = 64
+	}
+	if o.Minimum == nil {
+		o.Minimum = minimumByName
 	}
 	return &Prover{o: o}
 }
@@ -548,12 +551,21 @@ func (p *proofPast) heir(i int) bool {
 // bytesPerToken is the rough measure for bodies that nobody counted.
 const bytesPerToken = 4
 
+// minimumByName is MinimumOf for a model whose name says who made it: a
+// recording does not hold where its requests went.
+func minimumByName(model string) int {
+	for _, by := range []struct{ provider, start string }{{"anthropic", "claude"}, {"openai", "gpt-"}, {"openai", "codex-"}, {"gemini", "gemini"}} {
+		if strings.HasPrefix(strings.ToLower(model), by.start) {
+			m, _ := MinimumOf(by.provider, model)
+			return m.Tokens
+		}
+	}
+	return 0
+}
+
 // minimum checks P7.
 func (r *proofRun) minimum(now *proofPast) {
-	least := 0
-	if r.p.o.Minimum != nil {
-		least = r.p.o.Minimum(now.model)
-	}
+	least := r.p.o.Minimum(now.model)
 	if least <= 0 {
 		r.p.proof.NoMinimum++
 		return

@@ -25,6 +25,7 @@ type cachecheckCmd struct {
 	All     bool     `help:"In the table, a line for requests that only grew, too."`
 	FailOn  string   `name:"fail-on" enum:"waste,any,none" default:"waste" placeholder:"WHAT" help:"What exit code 1 stands for: waste (the default), any finding, or none."`
 	Planned string   `type:"path" placeholder:"FILE" help:"A list of changes that were meant, each with a reason: they are no waste."`
+	proveFlags
 }
 
 func (cachecheckCmd) Help() string {
@@ -42,6 +43,9 @@ compared.`
 func (c *cachecheckCmd) Run(ctx context.Context, std stdio) error {
 	if c.JSON && c.SARIF {
 		return withCode(exitUsage, errors.New("--json and --sarif can't both be written to stdout"))
+	}
+	if c.Prove {
+		return c.proveFlags.run(ctx, std, c)
 	}
 	var opts cachecheck.Options
 	if c.Planned != "" {

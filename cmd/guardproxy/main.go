@@ -46,6 +46,8 @@ type cli struct {
 	Schema     schemaCmd     `cmd:"" help:"Work on tool schemas."`
 	Cachecheck cachecheckCmd `cmd:"" help:"Say where recorded sessions moved the prompt cache, and why."`
 
+	Rewriter rewriterCmd `cmd:"" hidden:""`
+
 	Version kong.VersionFlag `help:"Print the version and exit."`
 }
 

@@ -87,12 +87,16 @@ func (c *serveCmd) Run(ctx context.Context, io stdio) error {
 	defer decisions.Close()
 	opts.Log = log
 	opts.Decided = func(d proxy.Decision) { decisions.Write(auditRecord(d)) }
-	rec, err := c.openRecorder(opts.Keys, dirs, log)
+	ring, err := envelope.NewKeyring(opts.Keys...)
+	if err != nil {
+		return withCode(exitInput, err)
+	}
+	rec, err := c.openRecorder(ring, dirs, log)
 	if err != nil {
 		return withCode(exitInput, err)
 	}
 	defer closeRecorder(rec, log)
-	opts.Recorded = recorded(rec)
+	opts.Recorded = recorded(rec, ring)
 	if counts != nil {
 		count(&opts, counts)
 	}

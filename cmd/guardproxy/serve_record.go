@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/guardproxy/guardproxy/cachecheck"
 	"github.com/guardproxy/guardproxy/internal/config"
 	"github.com/guardproxy/guardproxy/internal/envelope"
 	"github.com/guardproxy/guardproxy/internal/record"
@@ -22,13 +23,9 @@ import (
 )
 
 // openRecorder opens the directory of --record; without the flag it gives nil.
-func (c *serveCmd) openRecorder(secrets [][]byte, dirs config.Dirs, log *slog.Logger) (*record.Recorder, error) {
+func (c *serveCmd) openRecorder(ring *envelope.Keyring, dirs config.Dirs, log *slog.Logger) (*record.Recorder, error) {
 	if c.Record == "" {
 		return nil, nil
-	}
-	ring, err := envelope.NewKeyring(secrets...)
-	if err != nil {
-		return nil, err
 	}
 	rec, err := record.Open(c.Record, record.Options{
 		Key: ring.Key(envelope.Credential),
@@ -65,7 +62,7 @@ func closeRecorder(rec *record.Recorder, log *slog.Logger) {
 }
 
 // recorded is what the proxy calls with each exchange.
-func recorded(rec *record.Recorder) func(*proxy.Exchange) {
+func recorded(rec *record.Recorder, ring *envelope.Keyring) func(*proxy.Exchange) {
 	if rec == nil {
 		return nil
 	}
@@ -84,6 +81,11 @@ func recorded(rec *record.Recorder) func(*proxy.Exchange) {
 			x.RequestHeaders, x.ResponseHeaders = m.RequestHeaders(e.RequestHeader), m.ResponseHeaders(e.ResponseHeader)
 			x.Path = m.Path(e.Path, e.Query)
 			m.MaskExchange(x, secrets...)
+			if len(x.Masked.ClientBody)+len(x.Masked.UpstreamBody) > 0 {
+				// What is masked can't be proved later.
+				live := cachecheck.ProveLive(func() cachecheck.Rewrite { return rewriter(ring, true) }, x.Dialect, x.Rules, e.ClientBody, e.UpstreamBody)
+				x.Proof, _ = json.Marshal(live)
+			}
 		}, e.Release)
 	}
 }

@@ -1,11 +1,14 @@
 package main
 
 import (
+	"bytes"
+	"context"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -148,9 +151,21 @@ func TestServeRecords(t *testing.T) {
 		t.Errorf("call %+v", c)
 	}
 	g, ok := x.Judged(c)
+	if string(x.Proof) != `{"p1":true,"p2":true,"p4":true}` {
+		t.Errorf("proof %s", x.Proof)
+	}
+	if out, code := prove(dir); code != exitDone || out != "2 requests, 2 rewritten, 0 breaks added, 0 non-deterministic\n" {
+		t.Errorf("cachecheck --prove: exit code %d\n%s", code, out)
+	}
 	if !ok || string(g.Arguments) != `{"command":"rm -rf /"}` || len(g.Shell.Argv) != 1 || g.Session.Turn != 1 || g.Session.Mode != "workspace-write" || g.Model != "m" {
 		t.Errorf("rebuilt: %v %+v", ok, g)
 	}
+}
+
+func prove(args ...string) (string, int) {
+	var out bytes.Buffer
+	code := run(context.Background(), append([]string{"cachecheck", "--prove"}, args...), stdio{strings.NewReader(""), &out, &out})
+	return out.String(), code
 }
 
 // A second serve goes on in the same file, below a header of its own.
@@ -177,5 +192,47 @@ func TestServeRecordsOn(t *testing.T) {
 		if len(xs) != n+1 || strings.Count(text, "{\"v\":1") != n+1 {
 			t.Fatalf("%d exchanges:\n%s", len(xs), text)
 		}
+	}
+}
+
+// The directories of recordings are hidden from commands, as long as they are
+// there, whatever flag named them.
+func TestExecHidesRecordings(t *testing.T) {
+	home := t.TempDir()
+	t.Setenv("HOME", home)
+	for _, v := range []string{"XDG_STATE_HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME"} {
+		t.Setenv(v, "")
+	}
+	state := filepath.Join(home, ".local/state/guardproxy")
+	rec, gone, workspace := filepath.Join(home, "my recordings"), filepath.Join(home, "gone"), filepath.Join(home, "w")
+	for _, dir := range []string{state, rec, workspace} {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, dir := range []string{rec, gone, rec} {
+		if err := noteRecordings(state, dir); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := noteRecordings(state, "a\nb"); err == nil {
+		t.Error("a line break in a name was noted")
+	}
+	masks, err := (&execCmd{}).masks(workspace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Contains(masks, rec) || slices.Contains(masks, gone) {
+		t.Errorf("masks %q", masks)
+	}
+	// A list that can't be read hides nothing, so no command runs.
+	if err := os.Remove(filepath.Join(state, recordingsFile)); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(filepath.Join(state, recordingsFile), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := (&execCmd{}).masks(workspace); err == nil || hintOf(err) == "" {
+		t.Errorf("got %v", err)
 	}
 }
