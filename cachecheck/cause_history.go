@@ -39,7 +39,7 @@ func (c *comparison) history() {
 		ch.blockB, ch.nodeB = c.b.messages+i, int(b[i].node)
 	}
 	for _, test := range []func(*change, []piece, []piece, int) bool{
-		c.compaction, c.extended, c.partial, c.fork, c.ids, c.images, c.reasoning, c.shape, c.arguments, c.transient, c.reorder,
+		c.compaction, c.extended, c.partial, c.fork, c.ids, c.images, c.arguments, c.reasoning, c.shape, c.transient, c.reorder,
 	} {
 		if test(&ch, a, b, i) {
 			break
