@@ -4,8 +4,6 @@ import (
 	"os"
 	"testing"
 
-	"github.com/tetratelabs/wazero"
-	"github.com/tetratelabs/wazero/api"
 
 	"github.com/guardproxy/guardproxy/guards/wasm/internal/assemble"
 )
@@ -113,22 +111,6 @@ func BenchmarkMetered(b *testing.B) {
 			})
 		}
 	}
-}
-
-// instantiate starts a module with nothing but the meter's host behind it.
-func instantiate(t testing.TB, h *host, b []byte) api.Module {
-	t.Helper()
-	r := wazero.NewRuntimeWithConfig(t.Context(), runtimeConfig())
-	t.Cleanup(func() { r.Close(t.Context()) })
-	if err := h.offer(t.Context(), r); err != nil {
-		t.Fatal(err)
-	}
-	h.left = max(h.left, slice)
-	m, err := r.InstantiateWithConfig(t.Context(), b, wazero.NewModuleConfig().WithName("").WithStartFunctions())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return m
 }
 
 func BenchmarkMeter(b *testing.B) {

@@ -15,9 +15,9 @@ import (
 // host is what a metered module needs of a host: the smallest one that can
 // tell why it stopped a guest.
 type host struct {
-	left int64 // budget
-	used int64
-	why  error
+	left          int64 // budget
+	granted, used int64
+	why           error
 }
 
 var (
@@ -40,6 +40,7 @@ func (h *host) refill(m api.Module) {
 		panic(errFuel)
 	}
 	h.left -= grant
+	h.granted += grant
 	fuel.Set(uint64(now + grant))
 }
 
@@ -52,6 +53,27 @@ func (h *host) offer(ctx context.Context, r wazero.Runtime) error {
 
 func runtimeConfig() wazero.RuntimeConfig {
 	return wazero.NewRuntimeConfig().WithCoreFeatures(api.CoreFeaturesV2).WithDebugInfoEnabled(false)
+}
+
+// instantiate starts a module with nothing but the meter's host behind it.
+func instantiate(t testing.TB, h *host, b []byte) api.Module {
+	t.Helper()
+	m, done, err := start(t.Context(), h, b)
+	t.Cleanup(done)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// start instantiates a module; done frees it.
+func start(ctx context.Context, h *host, b []byte) (m api.Module, done func(), err error) {
+	r := wazero.NewRuntimeWithConfig(ctx, runtimeConfig())
+	done = func() { r.Close(ctx) }
+	if err = h.offer(ctx, r); err == nil {
+		m, err = r.InstantiateWithConfig(ctx, b, wazero.NewModuleConfig().WithName("").WithStartFunctions())
+	}
+	return m, done, err
 }
 
 // Every module of the host's tests that loads is metered, and the engine takes
