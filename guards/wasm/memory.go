@@ -16,8 +16,8 @@ import (
 // and has taken its configuration, its memory is written down: the image. On
 // Linux the image is a sealed file in memory, mapped over the used part,
 // private and copy-on-write: putting the memory back means to drop the pages
-// that a call has written, whose number is small whatever the memory's size.
-// Elsewhere, and where the kernel refuses, the image is copied.
+// that a call has written, whose number is small whatever the memory's size
+// (memory_linux.go). Elsewhere, and where the kernel refuses, the image is copied.
 //
 // The mapping is not Go memory. It may be unmapped only when no guest runs in
 // it: instances are closed by the goroutine that has taken them, and by nobody

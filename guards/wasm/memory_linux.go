@@ -1,7 +1,10 @@
 package wasm
 
 import (
+	"bytes"
 	"fmt"
+	"sync"
+	"sync/atomic"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -27,13 +30,53 @@ func unreserve(room []byte) {
 }
 
 // sharedImage is an image in a file that exists in memory alone and can't be
-// changed any more (memfd_create(2), fcntl(2) F_ADD_SEALS).
+// changed any more (memfd_create(2), fcntl(2) F_ADD_SEALS). Memories are
+// private mappings of it.
+//
+//	memory   [ .... | hot | ........................ | hot | .......... ]
+//	reset    drop     copy  drop                       copy  drop
+//
+// To drop a page costs little, but the next call that writes there has to get
+// it again, by a fault. Guests write the same few pages in every call: their
+// stack, their heap's beginning. So the first calls are looked at closely, and
+// the pages that most of them wrote are hot: those are copied back and stay.
+// All others are dropped, whether they were written or not. Each byte is in one
+// of the two, so what is hot decides about time alone.
 type sharedImage struct {
-	fd int
-	n  uint64
+	fd   int
+	n    uint64
+	text []byte // the file, to be read
+
+	plan atomic.Pointer[[]span] // nil while calls are looked at
+
+	mu      sync.Mutex
+	looked  int
+	written []uint8 // by page: in how many of the calls
 }
 
+// span is a range of bytes in an image.
+type span struct {
+	from, to int
+	hot      bool
+}
+
+// osPage is what the kernel drops at a time: a divisor of a guest's pages.
+var osPage = unix.Getpagesize()
+
+const (
+	// looks is how many calls are looked at, and usual in how many of them a
+	// hot page was written.
+	looks, usual = 8, 4
+	// A gap of up to nearPages between two hot pages is hot, too: a copy is
+	// cheaper than another call to the kernel. Past mostHot pages there are
+	// no hot ones: a guest that writes that much is slow in either way.
+	nearPages, mostHot = 4, 512
+)
+
 func newSharedImage(b []byte) (im *sharedImage, err error) {
+	if pageSize%osPage != 0 || len(b)%pageSize != 0 {
+		return nil, unix.EINVAL
+	}
 	fd, err := unix.MemfdCreate("guard", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {
 		return nil, err
@@ -46,10 +89,11 @@ func newSharedImage(b []byte) (im *sharedImage, err error) {
 	if err := unix.Ftruncate(fd, int64(len(b))); err != nil {
 		return nil, err
 	}
+	var zeroes [pageSize]byte
 	for page := 0; page < len(b); page += pageSize {
 		// A page that is all zero is a hole: it costs no memory.
 		part := b[page:min(page+pageSize, len(b))]
-		if zero(part) {
+		if bytes.Equal(part, zeroes[:len(part)]) {
 			continue
 		}
 		for done := 0; done < len(part); {
@@ -63,16 +107,11 @@ func newSharedImage(b []byte) (im *sharedImage, err error) {
 	if _, err := unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, unix.F_SEAL_WRITE|unix.F_SEAL_SHRINK|unix.F_SEAL_GROW|unix.F_SEAL_SEAL); err != nil {
 		return nil, err
 	}
-	return &sharedImage{fd, uint64(len(b))}, nil
-}
-
-func zero(b []byte) bool {
-	for _, c := range b {
-		if c != 0 {
-			return false
-		}
+	text, err := unix.Mmap(fd, 0, len(b), unix.PROT_READ, unix.MAP_PRIVATE)
+	if err != nil {
+		return nil, err
 	}
-	return true
+	return &sharedImage{fd: fd, n: uint64(len(b)), text: text, written: make([]uint8, len(b)/osPage)}, nil
 }
 
 func (im *sharedImage) size() uint64 { return im.n }
@@ -85,10 +124,81 @@ func (im *sharedImage) attach(l *linear) error {
 	return err
 }
 
-// reset drops the pages that were written; the next access finds those of the
-// file (madvise(2), MADV_DONTNEED on a private file mapping).
 func (im *sharedImage) reset(l *linear) error {
-	return unix.Madvise(l.room[:im.n], unix.MADV_DONTNEED)
+	plan := im.plan.Load()
+	if plan == nil {
+		im.look(l.room[:im.n])
+		return drop(l.room[:im.n])
+	}
+	for _, s := range *plan {
+		if s.hot {
+			copy(l.room[s.from:s.to], im.text[s.from:s.to])
+		} else if err := drop(l.room[s.from:s.to]); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-func (im *sharedImage) close() error { return unix.Close(im.fd) }
+// drop gives up what was written; the next access finds what the file has
+// (madvise(2), MADV_DONTNEED on a private file mapping).
+func drop(b []byte) error { return unix.Madvise(b, unix.MADV_DONTNEED) }
+
+// look notes which pages a call has written. After enough calls it makes the
+// plan.
+func (im *sharedImage) look(memory []byte) {
+	im.mu.Lock()
+	defer im.mu.Unlock()
+	if im.looked == looks {
+		return // another call was looked at meanwhile
+	}
+	for p := range im.written {
+		if at := p * osPage; !bytes.Equal(memory[at:at+osPage], im.text[at:at+osPage]) {
+			im.written[p]++
+		}
+	}
+	if im.looked++; im.looked == looks {
+		plan := planReset(im.written)
+		im.plan.Store(&plan)
+	}
+}
+
+// planReset covers all pages, each by one span.
+func planReset(written []uint8) []span {
+	var plan []span
+	hot := 0
+	for p := 0; p < len(written); {
+		end := p
+		if written[p] < usual {
+			for end < len(written) && written[end] < usual {
+				end++
+			}
+			if near := end-p <= nearPages && p > 0 && end < len(written); !near {
+				plan = append(plan, span{p * osPage, end * osPage, false})
+				p = end
+				continue
+			}
+		}
+		for end < len(written) && written[end] >= usual {
+			end++
+		}
+		hot += end - p
+		if n := len(plan); n > 0 && plan[n-1].hot {
+			plan[n-1].to = end * osPage
+		} else {
+			plan = append(plan, span{p * osPage, end * osPage, true})
+		}
+		p = end
+	}
+	if hot > mostHot {
+		return []span{{0, len(written) * osPage, false}}
+	}
+	return plan
+}
+
+func (im *sharedImage) close() error {
+	if err := unix.Munmap(im.text); err != nil {
+		panic(fmt.Sprintf("unmap an image: %v", err))
+	}
+	return unix.Close(im.fd)
+}

@@ -110,12 +110,14 @@ func wasiClockRes(c *call, s []uint64) {
 func wasiRandom(c *call, s []uint64) {
 	b := c.memory(s[0], s[1])
 	c.charge(16 * len(b))
-	for i := range b {
+	for len(b) > 0 {
 		c.random += 0x9e3779b97f4a7c15
 		z := c.random
 		z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
 		z = (z ^ z>>27) * 0x94d049bb133111eb
-		b[i] = byte(z>>31 ^ z)
+		var word [8]byte
+		binary.LittleEndian.PutUint64(word[:], z^z>>31)
+		b = b[copy(b, word[:]):]
 	}
 	s[0] = 0
 }

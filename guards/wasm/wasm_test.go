@@ -375,13 +375,6 @@ func TestCacheDir(t *testing.T) {
 	}
 }
 
-func BenchmarkFresh(b *testing.B) {
-	g := load(b, "deny", wasm.Options{})
-	for b.Loop() {
-		g.Check(b.Context(), call)
-	}
-}
-
 // Arguments in which two readers could see two calls are not judged.
 func TestAmbiguousArguments(t *testing.T) {
 	g := load(t, "pass", wasm.Options{})
