@@ -158,6 +158,10 @@ func (x *exchange) stream(w http.ResponseWriter, r *http.Request, c *client, in 
 	for {
 		ev, err := rd.Next()
 		if err == io.EOF {
+			if err := st.End(); err != nil {
+				x.refuseStream(w, c, err)
+				return
+			}
 			break
 		}
 		if err != nil {

@@ -30,10 +30,10 @@ type passage struct {
 // judge decides as the proxy's screen does, with a word for a guard.
 func judge(c wire.Call) wire.Ruling {
 	no := wire.Ruling{Replace: true, Name: "guardproxy_refused", Args: []byte(`{"reason":"no \"` + "\u2028" + `","sealed":"gp1:x"}`)}
-	if c.Malformed != "" || !slices.Contains([]string{"Bash", "Read", "lookup"}, c.Name) || bytes.Contains(c.Args, []byte(forbidden)) {
+	if c.Malformed != "" || !slices.Contains([]string{"Bash", "Read", "lookup", "local_shell", "apply_patch"}, c.Name) || bytes.Contains(c.Args, []byte(forbidden)) {
 		return no
 	}
-	if len(c.Args) == 0 {
+	if len(c.Args) == 0 || c.Text {
 		return wire.Ruling{}
 	}
 	var a tape.Tape
@@ -60,7 +60,9 @@ func through(d wire.Dialect, stream []byte) passage {
 	for {
 		ev, err := rd.Next()
 		if err == io.EOF {
-			return p
+			if err = st.End(); err == nil {
+				return p
+			}
 		}
 		var step wire.Step
 		if err == nil {
@@ -79,10 +81,8 @@ func through(d wire.Dialect, stream []byte) passage {
 			for _, c := range step.Calls {
 				r := judge(c)
 				rulings = append(rulings, r)
-				if r.Replace {
-					p.want = append(p.want, call{c.ID, r.Name, string(r.Args)})
-				} else {
-					p.want = append(p.want, call{c.ID, c.Name, string(c.Args)})
+				p.want = append(p.want, seenAs(c, r))
+				if !r.Replace {
 					p.allowed = append(p.allowed, p.want[len(p.want)-1])
 				}
 			}
@@ -93,15 +93,21 @@ func through(d wire.Dialect, stream []byte) passage {
 }
 
 func errorTail(d wire.Dialect) string {
-	if d == wire.Messages {
+	switch d {
+	case wire.Messages:
 		return event("error", `{"type":"error","error":{"type":"api_error","message":"guardproxy: x"}}`)
+	case wire.Responses:
+		return event("error", `{"type":"error","code":"x","message":"guardproxy: x","param":null}`)
 	}
 	return "data: {\"error\":{\"message\":\"guardproxy: x\",\"type\":\"api_error\",\"param\":null,\"code\":\"x\"}}\n\n"
 }
 
 func readers(d wire.Dialect) []reader {
-	if d == wire.Messages {
+	switch d {
+	case wire.Messages:
 		return messagesReaders()
+	case wire.Responses:
+		return responsesReaders()
 	}
 	return chatReaders()
 }
@@ -110,7 +116,7 @@ func readers(d wire.Dialect) []reader {
 // and its arguments are an object, or there are none. After a reader gave up,
 // no arguments means that they did not come yet.
 func runnable(c call, err error) bool {
-	if strings.TrimSpace(c.args) == "" {
+	if strings.TrimSpace(c.args) == "" || strings.HasPrefix(c.name, "custom_tool_call ") && c.args == textArgs("") {
 		return c.name != "" && err == nil
 	}
 	return c.name != "" && strings.HasPrefix(readings(c.args)[0], "{")
@@ -176,10 +182,15 @@ func joined(c, w call) bool {
 
 var bothDialects = []wire.Dialect{wire.Messages, wire.Chat}
 
+var allDialects = wire.Dialects
+
 func drawStream(t *rapid.T, d wire.Dialect, odd bool) []byte {
 	items, strange := drawMessages, strangeMessages
-	if d == wire.Chat {
+	switch d {
+	case wire.Chat:
 		items, strange = drawChat, strangeChat
+	case wire.Responses:
+		items, strange = drawResponses, strangeResponses
 	}
 	list := items(t, odd)
 	if odd {
@@ -189,7 +200,7 @@ func drawStream(t *rapid.T, d wire.Dialect, odd bool) []byte {
 }
 
 func TestEveryReaderHasWhatWasJudged(t *testing.T) {
-	for _, d := range bothDialects {
+	for _, d := range allDialects {
 		t.Run(string(d)+"/legal", func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
 				s := drawStream(t, d, false)

@@ -14,8 +14,11 @@ import (
 func seeds(f *testing.F, d wire.Dialect) {
 	calls := []call{{"call_0", "Bash", `{"command":"ls"}`}, {"call_1", "Read", `{"file_path":"forbidden"}`}, {"call_2", "lookup", ""}}
 	stream := messagesStream
-	if d == wire.Chat {
+	switch d {
+	case wire.Chat:
 		stream = chatStream
+	case wire.Responses:
+		stream = responsesStream
 	}
 	f.Add([]byte(stream("text", calls, 0)))
 	f.Add([]byte(stream("", calls, 3)))
@@ -28,6 +31,8 @@ func seeds(f *testing.F, d wire.Dialect) {
 func FuzzMessages(f *testing.F) { fuzzDialect(f, wire.Messages) }
 
 func FuzzChat(f *testing.F) { fuzzDialect(f, wire.Chat) }
+
+func FuzzResponses(f *testing.F) { fuzzDialect(f, wire.Responses) }
 
 func fuzzDialect(f *testing.F, d wire.Dialect) {
 	seeds(f, d)

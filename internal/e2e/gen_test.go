@@ -315,10 +315,10 @@ var strangeChat = []item{
 }
 
 var (
-	indexMember = regexp.MustCompile(`"index":\d+`)
-	idMember    = regexp.MustCompile(`"id":"(call|chatcmpl)[^"]*"`)
+	indexMember = regexp.MustCompile(`"(output_)?index":\d+`)
+	idMember    = regexp.MustCompile(`"(call_|item_)?id":"(call|chatcmpl|item|resp)[^"]*"`)
 	nameMember  = regexp.MustCompile(`"name":"[^"]*"`)
-	someKey     = regexp.MustCompile(`"(type|index|content_block|delta|partial_json|name|id|input|choices|tool_calls|function|arguments|finish_reason|message|content)":`)
+	someKey     = regexp.MustCompile(`"(type|index|content_block|delta|partial_json|name|id|input|choices|tool_calls|function|arguments|finish_reason|message|content|output_index|item|item_id|call_id|response|output|sequence_number|action|operation)":`)
 )
 
 // replaceOne replaces the nth match.
@@ -354,12 +354,12 @@ func makeOdd(t *rapid.T, items []item, strange []item) []item {
 		case "end":
 			items = items[:i]
 		case "index":
-			items[i].data = replaceOne(t, indexMember, items[i].data, func(string) string {
-				return `"index":` + pick(t, "index", "0", "1", "2", "7", "-1", "null", `"0"`, "0.0", "1e0", "true", "99999999999")
+			items[i].data = replaceOne(t, indexMember, items[i].data, func(m string) string {
+				return m[:strings.Index(m, ":")+1] + pick(t, "index", "0", "1", "2", "7", "-1", "null", `"0"`, "0.0", "1e0", "true", "99999999999")
 			})
 		case "id":
-			items[i].data = replaceOne(t, idMember, items[i].data, func(string) string {
-				return `"id":` + pick(t, "id", `""`, `null`, `"call_0"`, `"call_1"`, `"other"`, `7`, `"\ud800"`, `"call_\u0030"`)
+			items[i].data = replaceOne(t, idMember, items[i].data, func(m string) string {
+				return m[:strings.Index(m, ":")+1] + pick(t, "id", `""`, `null`, `"call_0"`, `"call_1"`, `"item_call_0"`, `"other"`, `7`, `"\ud800"`, `"call_\u0030"`)
 			})
 		case "name":
 			items[i].data = replaceOne(t, nameMember, items[i].data, func(string) string {
@@ -399,8 +399,8 @@ func makeOdd(t *rapid.T, items []item, strange []item) []item {
 				items = append(items[:i+1:i+1], items[i+2:]...)
 			}
 		case "types":
-			from, to := pick(t, "from", `"type":"tool_use"`, `"type":"input_json_delta"`, `"type":"function"`, `"arguments":"`, `"partial_json":"`, `"created":1700000000`, `"role":"assistant"`, `"model":"gpt-test"`, `"id":"chatcmpl-1"`, `"function":{`),
-				pick(t, "to", `"type":"text"`, `"type":"text_delta"`, `"type":"custom"`, `"type":null`, `"created":"x"`, `"role":"tool"`, `"role":7`, `"content":7,"model":null`, `"id":"chatcmpl-2"`, `"custom":{`, `"arguments":null,"x":"`, `"usage":7,"id":"chatcmpl-1"`)
+			from, to := pick(t, "from", `"type":"tool_use"`, `"type":"input_json_delta"`, `"type":"function"`, `"arguments":"`, `"partial_json":"`, `"created":1700000000`, `"role":"assistant"`, `"model":"gpt-test"`, `"id":"chatcmpl-1"`, `"function":{`, `"type":"function_call"`, `"type":"custom_tool_call"`, `"type":"message"`, `"output":[`, `"input":"`, `"delta":"`, `"response":{`),
+				pick(t, "to", `"type":"text"`, `"type":"text_delta"`, `"type":"custom"`, `"type":null`, `"created":"x"`, `"role":"tool"`, `"role":7`, `"content":7,"model":null`, `"id":"chatcmpl-2"`, `"custom":{`, `"arguments":null,"x":"`, `"usage":7,"id":"chatcmpl-1"`, `"type":"function_call"`, `"type":"message"`, `"type":"new_call"`, `"output":[`+respItem(oddCall, "", "completed", oddCall.args)+`,`, `"arguments":"{}","x":"`, `"input":"x","delta":"`, `"response":{"output":[],"x":{`)
 			items[i].data = strings.Replace(items[i].data, from, to, 1)
 		case "wrap":
 			items[i].data = pick(t, "wrapped", `[`+items[i].data+`]`, `{"data":`+items[i].data+`}`, quote(items[i].data), items[i].data+items[i].data)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/anthropics/anthropic-sdk-go"
 	"github.com/openai/openai-go/v3"
+	"github.com/openai/openai-go/v3/responses"
 	"pgregory.net/rapid"
 
 	"github.com/guardproxy/guardproxy/internal/wire"
@@ -30,10 +31,8 @@ func throughWhole(d wire.Dialect, body []byte) passage {
 	for _, c := range rep.Calls {
 		r := judge(c)
 		rulings = append(rulings, r)
-		if r.Replace {
-			p.want = append(p.want, call{c.ID, r.Name, string(r.Args)})
-		} else {
-			p.want = append(p.want, call{c.ID, c.Name, string(c.Args)})
+		p.want = append(p.want, seenAs(c, r))
+		if !r.Replace {
 			p.allowed = append(p.allowed, p.want[len(p.want)-1])
 		}
 	}
@@ -55,8 +54,14 @@ func wholeReaders(d wire.Dialect) []reader {
 					out = append(out, call{str(b, "id"), str(b, "name"), encode(b["input"])})
 				}
 			}
+			for _, e := range list(o, "output") {
+				it, _ := e.(obj)
+				if c, ok := itemCall(it); ok && d == wire.Responses {
+					out = append(out, c)
+				}
+			}
 			choices := list(o, "choices")
-			if d == wire.Messages {
+			if d != wire.Chat {
 				choices = nil
 			}
 			if first && len(choices) > 1 {
@@ -93,6 +98,19 @@ func wholeReaders(d wire.Dialect) []reader {
 			return openaiTurn(&m).calls, err
 		}}
 	}
+	if d == wire.Responses {
+		sdk = reader{name: "OpenAI's Go SDK", read: func(body []byte) ([]call, error) {
+			var r responses.Response
+			err := json.Unmarshal(body, &r)
+			var calls []call
+			for _, it := range r.Output {
+				if c, ok := sdkItem(it); ok {
+					calls = append(calls, c)
+				}
+			}
+			return calls, err
+		}}
+	}
 	return []reader{sdk,
 		{name: "the last of equal keys", read: model(lastKey, true, false)},
 		{name: "the first of equal keys", read: model(firstKey, false, true)},
@@ -110,9 +128,12 @@ func drawWhole(t *rapid.T, d wire.Dialect, odd bool) []byte {
 		calls = append(calls, c)
 	}
 	var body string
-	if d == wire.Messages {
+	switch d {
+	case wire.Messages:
 		body = messagesWhole("text", calls)
-	} else {
+	case wire.Responses:
+		body = responsesWhole("text", calls)
+	default:
 		body = chatWhole("text", calls)
 	}
 	if chance(t, "indented", 20) {
@@ -134,9 +155,10 @@ func drawWhole(t *rapid.T, d wire.Dialect, odd bool) []byte {
 			}
 			one = one[:1]
 		case "swap":
-			from := pick(t, "from", `"message":{`, `"content":[`, `"type":"tool_use"`, `"tool_calls":[`, `"choices":[`, `"finish_reason":`, `"index":0,`, `"input":`, `"type":"function"`)
+			from := pick(t, "from", `"message":{`, `"content":[`, `"type":"tool_use"`, `"tool_calls":[`, `"choices":[`, `"finish_reason":`, `"index":0,`, `"input":`, `"type":"function"`, `"output":[`, `"type":"function_call"`, `"call_id":`)
 			to := pick(t, "to", `"delta":{`, `"message":{"function_call":{"name":"Bash","arguments":"{}"},`, `"type":"new_use"`, `"Content":[`, `"choices":[{"index":1,"message":{"tool_calls":[{"id":"z","function":{"name":"Bash","arguments":"{}"}}]}},`,
-				`"index":1,`, ``, `"input":null,"Input":`, `"input":"{}","x":`, `"type":"custom"`, `"content":[{"type":"tool_use","id":"z","name":"Bash","input":{}},`)
+				`"index":1,`, ``, `"input":null,"Input":`, `"input":"{}","x":`, `"type":"custom"`, `"content":[{"type":"tool_use","id":"z","name":"Bash","input":{}},`,
+				`"Output":[`, `"output":[{"type":"function_call","id":"z","call_id":"z","name":"Bash","arguments":"{}"},`, `"type":"message"`, `"id":`)
 			one[0].data = strings.Replace(one[0].data, from, to, 1)
 		}
 	}
@@ -178,7 +200,7 @@ func mismatchWhole(d wire.Dialect, body []byte, p passage, legal bool) string {
 }
 
 func TestEveryReaderOfAWholeReply(t *testing.T) {
-	for _, d := range bothDialects {
+	for _, d := range allDialects {
 		for _, odd := range []bool{false, true} {
 			name := string(d) + "/legal"
 			if odd {

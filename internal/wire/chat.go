@@ -51,6 +51,8 @@ var (
 
 func (s *chatStream) Holding() bool { return s.holding }
 
+func (s *chatStream) End() error { return nil }
+
 func (s *chatStream) Feed(ev *sse.Event) (Step, error) {
 	if !ev.HasData {
 		return s.pass(ev, false)

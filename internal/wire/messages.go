@@ -79,6 +79,8 @@ var (
 
 func (s *messagesStream) Holding() bool { return s.block == "tool_use" }
 
+func (s *messagesStream) End() error { return nil }
+
 func (s *messagesStream) Feed(ev *sse.Event) (Step, error) {
 	flow := Step{Flow: ev.Raw}
 	if !ev.HasData {

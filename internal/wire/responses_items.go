@@ -271,7 +271,8 @@ type respPiece struct {
 	call int // which: in a stream the place among its items, else among the calls
 	role role
 	// first says of a fragment that it is the first one that counts, and of a
-	// copy that has only begun that it has arguments.
+	// copy that has only begun that it has the arguments, or that no event after
+	// it has.
 	first bool
 	spot  itemSpot
 	event [2]int // all of it, for the roles that are no item
@@ -301,11 +302,8 @@ func (p *respPiece) edits(text []byte, c *Call, r Ruling, to []Edit) []Edit {
 		if err := t.Parse(item); err != nil {
 			panic("wire: an item that was read is no JSON: " + err.Error())
 		}
-		args := r.Args
-		if p.role == begun {
-			args = nil
-		}
-		return append(to, Edit{p.spot.item[0], p.spot.item[1], callItem(&t, 0, itemKinds[FunctionCall], status, r.Name, args)})
+		// The copy that has only begun has its arguments too: no fragments follow.
+		return append(to, Edit{p.spot.item[0], p.spot.item[1], callItem(&t, 0, itemKinds[FunctionCall], status, r.Name, r.Args)})
 	}
 	if kind.tool != "" && p.role != begun && p.role != whole {
 		return append(to, Edit{p.event[0], p.event[1], nil})

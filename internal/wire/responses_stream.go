@@ -127,6 +127,7 @@ type responsesStream struct {
 
 	id       string  // of the response
 	lines    [2]bool // events without and with an event line were seen
+	ways     [2]bool // items that were added, and items that only ended, were seen
 	seen     bool    // any event of a response was
 	created  bool
 	resumed  bool // the stream does not start with the response
@@ -170,12 +171,19 @@ type shellText struct {
 
 func (s *responsesStream) Holding() bool { return s.open > 0 || len(s.deciding) > 0 }
 
+func (s *responsesStream) End() error {
+	if s.seen && !s.ended {
+		return refuse("reply", "it ends without response.completed, response.incomplete or response.failed")
+	}
+	return nil
+}
+
 func (s *responsesStream) Feed(ev *sse.Event) (Step, error) {
 	if !ev.HasData {
 		return s.pass(ev)
 	}
-	if string(ev.Data) == "[DONE]" && ev.Name == nil && !s.Holding() {
-		s.ended = s.ended || s.seen
+	if string(ev.Data) == "[DONE]" && ev.Name == nil && (s.ended || !s.seen) {
+		s.ended = true
 		return Step{Flow: ev.Raw}, nil // some compatible servers end every stream so
 	}
 	t := &s.t
@@ -363,6 +371,17 @@ func (s *responsesStream) index(next bool) (n int, ok bool) {
 	return n, n >= 0 && n < len(s.items)
 }
 
+// way notes in which way an item begins: it is added, or all of it comes when
+// it is done. Readers that count what is added would miss the others, and give
+// fragments to the wrong item.
+func (s *responsesStream) way(done int) error {
+	s.ways[done] = true
+	if s.ways == [2]bool{true, true} && !s.resumed {
+		return refuse("item", "some items are added and some only end")
+	}
+	return nil
+}
+
 // begin takes the first copy of an item.
 func (s *responsesStream) begin(c copyOf) (*respItem, error) {
 	const where = "item"
@@ -405,6 +424,9 @@ func (s *responsesStream) added(ev *sse.Event) (Step, error) {
 	}
 	if _, ok := s.index(true); !ok {
 		return Step{}, refuse(where, "its output_index is not %d, the next one", s.base+len(s.items))
+	}
+	if err := s.way(0); err != nil {
+		return Step{}, err
 	}
 	off := offset(ev)
 	c, err := readItem(&s.t, s.at[eventItem], s.inert, max(off, 0))
@@ -648,6 +670,9 @@ func (s *responsesStream) done(ev *sse.Event) (Step, error) {
 		return Step{}, refuse(where, "a call in an event that is cut off")
 	}
 	if fresh {
+		if err := s.way(1); err != nil {
+			return Step{}, err
+		}
 		if _, err := s.begin(c); err != nil {
 			return Step{}, err
 		}
@@ -907,6 +932,9 @@ func (s *responsesStream) Release(rulings []Ruling) []byte {
 		if k < len(rulings) {
 			s.items[n].ruling = rulings[k]
 		}
+	}
+	if len(s.pieces) == 2 && s.pieces[0].role == begun {
+		s.pieces[0].first = true // no event between the two brings arguments
 	}
 	s.open, s.deciding = 0, s.deciding[:0]
 	out := s.edited(s.held)

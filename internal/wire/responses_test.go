@@ -96,6 +96,18 @@ func rStream(parts ...any) []string {
 	return out
 }
 
+// ended is a stream with an end, if it has none.
+func ended(in []string) []string {
+	for _, d := range in {
+		for _, end := range []string{"response.completed", "response.incomplete", "response.failed", "error"} {
+			if strings.HasPrefix(d, `{"type":"`+end+`"`) {
+				return in
+			}
+		}
+	}
+	return append(in, rEnd("completed"))
+}
+
 func TestResponsesStream(t *testing.T) {
 	call := rCall(0, "a", "bash", `{"command":"ls"}`)
 	done := rEnd("completed", rFunc("a", "bash", `{"command":"ls"}`))
@@ -122,7 +134,7 @@ func TestResponsesStream(t *testing.T) {
 		{"an item that was never added", rStream(rDone(0, whole), rEnd("completed", whole)), []string{"0 a bash {}"}, ""},
 		{"no output at the end", rStream(call, `{"type":"response.completed","n":0,"response":{"id":"resp_1","usage":null}}`), []string{lsA}, ""},
 		{"no response at the end", rStream(call, `{"type":"response.completed","n":0}`), []string{lsA}, ""},
-		{"nothing at the end", rStream(call), []string{lsA}, ""},
+		{"nothing at the end", rStream(call), []string{lsA}, "reply: it ends without response.completed, response.incomplete or response.failed"},
 		{"keep-alives inside", rStream(call[:2], `{"type":"keepalive","n":0}`, call[2:], done), []string{lsA}, ""},
 		{"the whole reply in one event", []string{rEnd("completed", rMessage, rFunc("a", "A", "{}"), rCustom("b", "B", "text"))}, []string{"0 a A {}", "1 b B text"}, ""},
 		{"created, then all in one event", rStream(done), []string{lsA}, ""},
@@ -158,6 +170,8 @@ func TestResponsesStream(t *testing.T) {
 		{"a key in another case", rStream(`{"type":"response.output_item.done","n":0,"output_index":0,"item":` + rMessage + `,"Item":` + whole + `}`), nil, `Item: a key that some clients read as "item"`},
 		{"a key of an item in another case", rStream(rDone(0, swap(whole, `"name"`, `"NAME":"x","name"`))), nil, `NAME: a key that some clients read as "name"`},
 		{"an event without an event line", rStream("-" + call[0]), nil, "event response.output_item.added: some events have an event line and some have none"},
+		{"an item that is added after one that only ended", rStream(rDone(0, whole), rAdded(1, rFunc("b", "B", ""))), []string{"0 a bash {}"}, "item: some items are added and some only end"},
+		{"an item that only ends after one that was added", rStream(rText(0), rDone(1, whole)), nil, "item: some items are added and some only end"},
 		{"two created", rStream(rCreated), nil, "response.created: a second one"},
 		{"created after an item", append(rText(0), rCreated), nil, "response.created: it comes after an item"},
 		{"an index that skips", rStream(rAdded(1, whole)), nil, "output_item.added: its output_index is not 0, the next one"},
@@ -216,9 +230,10 @@ func TestResponsesStream(t *testing.T) {
 		{"completed inside of a call", rStream(call[:4], done), nil, "response.completed: inside of a call"},
 		{"in_progress inside of a call", rStream(call[:4], rProgress), nil, "event response.in_progress: inside of a call"},
 		{"[DONE] inside of a call", rStream(call[:4], "[DONE]"), nil, "event: no JSON value at byte 1"},
+		{"[DONE] before the end", rStream(call, "[DONE]", done), []string{lsA}, "event: no JSON value at byte 1"},
 		{"an event after the end", rStream(call, done, call), []string{lsA}, "event response.output_item.added: it comes after the end"},
 		{"an event after an error", rStream(`{"type":"error","n":0,"message":"x"}`, call), nil, "event response.output_item.added: it comes after the end"},
-		{"an event after [DONE]", rStream("[DONE]", call), nil, "event response.output_item.added: it comes after the end"},
+		{"an event after [DONE]", append([]string{"[DONE]"}, call...), nil, "event response.output_item.added: it comes after the end"},
 		{"the output says another thing", rStream(call, rEnd("completed", rFunc("a", "bash", `{"command":"rm"}`))), []string{lsA}, `response.completed: the call "a" is another one in its output`},
 		{"the output has another id", rStream(call, rEnd("completed", swap(rFunc("a", "bash", `{"command":"ls"}`), `"fc_a"`, `"fc_b"`))), []string{lsA}, `response.completed: the call "a" is another one in its output`},
 		{"the output has another name", rStream(call, rEnd("incomplete", rFunc("a", "Bash", `{"command":"ls"}`))), []string{lsA}, `response.incomplete: the call "a" is another one in its output`},
@@ -238,6 +253,9 @@ func TestResponsesStream(t *testing.T) {
 		{"too much held", rStream(call[0], `{"type":"keepalive","x":"`+strings.Repeat("x", 5000)+`"}`), nil, "reply: more than 4096 bytes held"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			if c.err == "" {
+				c.in = ended(c.in)
+			}
 			in := numbered(c.in...)
 			out, calls, err := play(Responses, in, nil, Limits{Call: 256, Held: 4096, Calls: 4}, allow)
 			if strings.HasPrefix(c.name, "dropped: ") {
@@ -280,6 +298,7 @@ func TestResponsesRefusals(t *testing.T) {
 		{"arguments at the start", rStream(rAdded(0, rFunc("a", "bash", "{}")), rDelta("function_call_arguments", 0, "fc_a", ""), rDone(0, rFunc("a", "bash", "{}")), rEnd("incomplete", rFunc("a", "bash", "{}"))),
 			rStream(rAdded(0, refusedFunc("a")), rDelta("function_call_arguments", 0, "fc_a", ""), rDone(0, refusedFunc("a")), rEnd("incomplete", refusedFunc("a")))},
 		{"no arguments at all", rStream(rDone(0, `{"id":"fc_a","type":"function_call","call_id":"a","name":"bash"}`)), rStream(rDone(0, `{"id":"fc_a","type":"function_call","call_id":"a","name":"bash","arguments":"{\"command\":\"false\"}"}`))},
+		{"no fragments", rStream(rAdded(0, empty("a")), rDone(0, rFunc("a", "bash", "{}"))), rStream(rAdded(0, refusedFunc("a")), rDone(0, refusedFunc("a")))},
 		{"a text", rStream(rAdded(0, rCustom("a", "exec", "")), rDelta("custom_tool_call_input", 0, "ctc_a", "rm"), rInputDone(0, "ctc_a", "rm"), rDone(0, rCustom("a", "exec", "rm")), rEnd("completed", rCustom("a", "exec", "rm"))),
 			rStream(rAdded(0, rCustom("a", "exec", "")), rDelta("custom_tool_call_input", 0, "ctc_a", `{"command":"false"}`), rInputDone(0, "ctc_a", `{"command":"false"}`), rDone(0, rCustom("a", "exec", `{"command":"false"}`)), rEnd("completed", rCustom("a", "exec", `{"command":"false"}`)))},
 		{"another name, which arguments.done has too", rStream(rAdded(0, rFunc("a", "write", "")), strings.Replace(rArgsDone(0, "fc_a", "{}"), `"arguments"`, `"name":"write","arguments"`, 1), rDone(0, rFunc("a", "write", "{}"))),
@@ -287,7 +306,7 @@ func TestResponsesRefusals(t *testing.T) {
 		{"a shell call keeps its kind, its own events go", rStream(rAdded(0, strings.Replace(rShell, `["ls","pwd"]`, `[]`, 1)), `{"type":"response.shell_call_command.added","output_index":0,"command_index":0,"command":"ls"}`, `{"type":"response.shell_call_command.added","output_index":0,"command_index":1,"command":"pwd"}`, rDone(0, rShell), rEnd("completed", rShell)),
 			rStream(rAdded(0, strings.Replace(rShell, `{"commands":["ls","pwd"],"timeout_ms":1}`, `{"commands":["false"]}`, 1)), "", "", rDone(0, strings.Replace(rShell, `{"commands":["ls","pwd"],"timeout_ms":1}`, `{"commands":["false"]}`, 1)), rEnd("completed", strings.Replace(rShell, `{"commands":["ls","pwd"],"timeout_ms":1}`, `{"commands":["false"]}`, 1)))},
 		{"a patch becomes a call of a function", rStream(rAdded(0, rPatch), rDelta("apply_patch_call_operation_diff", 0, "apc_1", "@@\n-x\n+y\n"), rDone(0, rPatch), rEnd("completed", rPatch)),
-			rStream(rAdded(0, `{"id":"fc_1","type":"function_call","status":"in_progress","call_id":"p","name":"no","arguments":""}`), "", rDone(0, `{"id":"fc_1","type":"function_call","status":"completed","call_id":"p","name":"no","arguments":"{\"why\":\"\\\"\"}"}`), rEnd("completed", `{"id":"fc_1","type":"function_call","status":"completed","call_id":"p","name":"no","arguments":"{\"why\":\"\\\"\"}"}`))},
+			rStream(rAdded(0, `{"id":"fc_1","type":"function_call","status":"in_progress","call_id":"p","name":"no","arguments":"{\"why\":\"\\\"\"}"}`), "", rDone(0, `{"id":"fc_1","type":"function_call","status":"completed","call_id":"p","name":"no","arguments":"{\"why\":\"\\\"\"}"}`), rEnd("completed", `{"id":"fc_1","type":"function_call","status":"completed","call_id":"p","name":"no","arguments":"{\"why\":\"\\\"\"}"}`))},
 		{"a question becomes a call of a function", rStream(rDone(0, rApproval)), rStream(rDone(0, `{"id":"fc_1","type":"function_call","status":"completed","call_id":"mcpr_1","name":"no","arguments":"{\"why\":\"\\\"\"}"}`))},
 		{"a click becomes a message", rStream(rAdded(0, rComputer), rDone(0, rComputer), rEnd("completed", rComputer)),
 			rStream(rAdded(0, `{"id":"msg_1","type":"message","status":"in_progress","role":"assistant","content":[]}`), rDone(0, `{"id":"msg_1","type":"message","status":"completed","role":"assistant","content":[{"type":"output_text","annotations":[],"text":"withheld \"it\""}]}`), rEnd("completed", `{"id":"msg_1","type":"message","status":"completed","role":"assistant","content":[{"type":"output_text","annotations":[],"text":"withheld \"it\""}]}`))},
@@ -295,7 +314,7 @@ func TestResponsesRefusals(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			// Events that go keep their number to themselves.
-			in, want := numbered(c.in...), strings.ReplaceAll(numbered(c.want...), "data: \n\n", "")
+			in, want := numbered(ended(c.in)...), strings.ReplaceAll(numbered(ended(c.want)...), "data: \n\n", "")
 			got, calls, err := play(Responses, in, nil, DefaultLimits, no)
 			if err != nil || got != want {
 				t.Errorf("%v\ngot  %s\nwant %s", err, got, want)
@@ -332,7 +351,7 @@ func TestUnknownItems(t *testing.T) {
 	}
 	// Events about it.
 	for _, ev := range []string{rDelta("output_text", 0, "xx_1", "x"), rDelta("function_call_arguments", 0, "xx_1", "{}"), `{"type":"response.agent_call.progress","n":0}`} {
-		if got, _, err := play(Responses, numbered(rStream(rAdded(0, rUnknown), ev)...), nil, DefaultLimits, allow); err == nil {
+		if got, _, err := play(Responses, numbered(rStream(rAdded(0, rUnknown), ev, rEnd("completed"))...), nil, DefaultLimits, allow); err == nil {
 			t.Errorf("an event about an unknown item flows: %s", got)
 		}
 	}

@@ -22,7 +22,7 @@ func play(d Dialect, in string, inert Inert, l Limits, rule func(Call) Ruling) (
 	for {
 		ev, err := rd.Next()
 		if err == io.EOF {
-			return b.String(), calls, nil
+			return b.String(), calls, st.End()
 		}
 		if err != nil {
 			return b.String(), calls, err

@@ -235,6 +235,11 @@ type Stream interface {
 	Release(rulings []Ruling) []byte
 	// Holding reports whether events are held back.
 	Holding() bool
+	// End reports, after the last event, why the stream may not end there. A
+	// Responses stream has to have its last event: without it some readers take
+	// for whole what they have, and others try again. Streams of the other
+	// dialects may end anywhere: what is not complete is no call there.
+	End() error
 }
 
 // KeepAlive is an event without meaning that may be written to a client while
