@@ -35,6 +35,8 @@ elif [ -f "$name/$name.ts" ]; then
 	[ -x "$asc" ] || npm install --silent --no-audit --no-fund --no-save --prefix "$dir" assemblyscript@0.28.20 >&2 ||
 		missing assemblyscript 0.28.20 "npm install assemblyscript@0.28.20"
 	"$asc" "$name/$name.ts" -O3 --runtime stub --use abort= --initialMemory 1 -o "$name/$name.wasm"
+elif [ -f "$name/main.go" ]; then
+	GOOS=wasip1 GOARCH=wasm GOFLAGS=-buildvcs=false go build -buildmode=c-shared -trimpath -ldflags "-s -w -buildid=" -o "$name/$name.wasm" "./$name"
 elif [ -f "$name/$name.wat" ]; then
 	wat2wasm --version 2>/dev/null | grep -qx '1\.0\.32' || missing wat2wasm 1.0.32 "Debian 12: apt install wabt"
 	wat2wasm "$name/$name.wat" -o "$name/$name.wasm"

@@ -11,12 +11,22 @@ import (
 	"strings"
 )
 
-// To see that the committed modules are what their source builds (with the
-// toolchain that go.mod names):
+// To see that the committed modules are what their source builds:
 //
 //	go generate ./guards/examples && git diff --exit-code -- guards/examples
+//
+// A module whose toolchain is not here, in the version that it was built with,
+// stays as it is, and build.sh says so.
 
-//go:generate env GOOS=wasip1 GOARCH=wasm GOFLAGS=-buildvcs=false go build -buildmode=c-shared -trimpath -ldflags "-s -w -buildid=" -o no-root-delete/no-root-delete.wasm ./no-root-delete
+//go:generate sh build.sh call-budget
+//go:generate sh build.sh delete-outside
+//go:generate sh build.sh git-history
+//go:generate sh build.sh no-root-delete
+//go:generate sh build.sh pipe-to-shell
+//go:generate sh build.sh privilege
+//go:generate sh build.sh publish
+//go:generate sh build.sh run-later
+//go:generate sh build.sh secrets
 
 //go:embed */*.wasm
 var modules embed.FS
@@ -29,7 +39,15 @@ type Info struct {
 }
 
 var list = []Info{
+	{"call-budget", "WAT", "asks when a turn has made more calls than it should need"},
+	{"delete-outside", "Go", "deletes outside of the workspace"},
+	{"git-history", "Rust", "force pushes, and what rewrites or drops history"},
 	{"no-root-delete", "Go", "deletes of the root, a home, or a system directory"},
+	{"pipe-to-shell", "C", "running what comes from the network or out of a decoder"},
+	{"privilege", "C", "sudo, setuid, container sockets, privileged containers"},
+	{"publish", "Rust", "releasing packages and sites, tearing down infrastructure"},
+	{"run-later", "AssemblyScript", "writing to hooks, start-up files, CI, agents' configuration"},
+	{"secrets", "Go", "reading .env files, keys and credentials"},
 }
 
 // List lists the bundled guards by name. The slice is the caller's.

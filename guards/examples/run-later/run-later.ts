@@ -180,7 +180,15 @@ function unseen(argv: string[]): bool {
     }
     return first != "--version";
   }
-  if (name.startsWith("python") || ["perl", "ruby", "node", "nodejs", "bun", "deno", "php", "lua", "osascript"].includes(name)) return first == "" || first.startsWith("-") && !first.startsWith("-m") || first == "eval";
+  if (name.startsWith("python") || ["perl", "ruby", "node", "nodejs", "bun", "deno", "php", "lua", "osascript"].includes(name)) {
+    for (let i = 1; i < argv.length; i++) {
+      const w = argv[i];
+      if (!w.startsWith("-")) return w == "eval" || w.includes("$") || w.startsWith("<(") || w.startsWith("/dev/");
+      if (w == "-m" || w == "-V" || w == "-v" || w == "--version" || w == "--help") return false;
+      if (w == "-" || w == "--eval" || w == "--print" || !w.startsWith("--") && (w.includes("c") || w.includes("e") || w.includes("E") || w.includes("r") || w.includes("p"))) return true; // code in the words
+    }
+    return true;
+  }
   if (name == "source" || name == ".") return first.includes("$") || first.startsWith("<(") || first.startsWith("/dev/");
   return argv.length > 1 && ["alias", "fish", "pwsh", "powershell", "nu", "csh", "tcsh", "xargs", "parallel", "ssh", "watch", "tmux", "screen", "expect", "script"].includes(name);
 }

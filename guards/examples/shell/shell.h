@@ -105,7 +105,12 @@ static inline int unseen(char **argv, int argc) {
 	if (has(name, "$`)}*?") || (has(name, "[") && !among(name, "[ [[ "))) return 1;
 	if (reads_input(name, argv, argc)) return 1;
 	if (among(name, INTERPRETERS) || starts(name, "python3."))
-		return argc > 1 && argv[1][0] == '-' && argv[1][1] != 'm';
+		for (int i = 1; i < argc; i++) {
+			const char *w = argv[i];
+			if (*w != '-') return gp_equal(w, "eval");
+			if (w[1] == 'm' || among(w, "-V -v --version --help ")) return 0;
+			if (among(w, "--eval --print ") || (w[1] != '-' && has(w, "ceErp"))) return 1; /* code in the words */
+		}
 	if (among(name, "source . ")) return argc > 1 && (dynamic(argv[1]) || starts(argv[1], "/dev/"));
 	return argc > 1 && among(name, "alias fish pwsh powershell nu elvish xonsh csh tcsh cmd xargs parallel ssh at batch watch tmux screen crontab nix-shell entr script hyperfine ");
 }

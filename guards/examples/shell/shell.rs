@@ -53,12 +53,21 @@ pub fn unseen(argv: &[&str]) -> bool {
         return !among(first, "--version --help");
     }
     if among(name, INTERPRETERS) || name.starts_with("python3.") {
-        return match first.as_bytes() {
-            [] => true,
-            [b'-', b'm', ..] => false,
-            [b'-', ..] => !among(first, "-V -v --version --help"),
-            _ => dynamic(first) || first.starts_with("/dev/") || among(first, "eval"),
-        };
+        for w in &argv[1..] {
+            match w.as_bytes() {
+                [b'-', b'm', ..] => return false,
+                [b'-'] => return true,
+                [b'-', b'-', ..] if among(w, "--version --help") => return false,
+                [b'-', b'-', ..] if among(w, "--eval --print") => return true,
+                [b'-', b'-', ..] => {}
+                [b'-', ..] if among(w, "-V -v") => return false,
+                // Code in the words.
+                [b'-', rest @ ..] if rest.iter().any(|c| b"ceErp".contains(c)) => return true,
+                [b'-', ..] => {}
+                _ => return dynamic(w) || w.starts_with("/dev/") || *w == "eval",
+            }
+        }
+        return true;
     }
     if among(name, "source .") {
         return dynamic(first) || first.starts_with("/dev/");

@@ -1,0 +1,349 @@
+//go:build wasip1
+
+package main
+
+import (
+	"strings"
+
+	"github.com/guardproxy/guardproxy/guards/examples/shell"
+	guard "github.com/guardproxy/guardproxy/guards/sdk/go"
+)
+
+var (
+	deleters = shell.Set("rm grm srm rmdir unlink shred trash trash-put rimraf del del-cli remove-item")
+	finders  = shell.Set("find gfind bfs")
+)
+
+//go:wasmexport guard_config_v1
+func config() int32 {
+	if _, ok := shell.Opaque(guard.Get); !ok || !shell.OnlySettings(guard.Get, "allow") {
+		return guard.Deny("the settings are allow, a list of directories, and opaque: search, pass, ask or deny")
+	}
+	ok := true
+	shell.List(guard.Get, "/config/allow", func(dir string) bool {
+		ok = strings.HasPrefix(dir, "/") && shell.Clean(dir) == strings.TrimSuffix(dir, "/")
+		return ok
+	})
+	if !ok {
+		return guard.Deny("allow takes absolute directories without dots in them")
+	}
+	return guard.Pass
+}
+
+//go:wasmexport guard_check_v1
+func check() int32 {
+	j := judge{roots: []string{"/tmp", "/var/tmp", "/private/tmp"}}
+	if w, _ := guard.Get("/session/workspace"); strings.HasPrefix(w, "/") {
+		j.workspace = shell.Clean(w)
+		j.dir = j.workspace
+		j.roots = append(j.roots, j.workspace)
+	}
+	shell.List(guard.Get, "/config/allow", func(dir string) bool {
+		j.roots = append(j.roots, shell.Clean(dir))
+		return true
+	})
+	opaque, isShell := guard.Get("/call/shell/opaque")
+	if !isShell {
+		return j.tool()
+	}
+	for _, key := range []string{"workdir", "cwd"} {
+		if d, ok := guard.Get("/call/arguments/" + key); ok && d != "" {
+			j.cd(d)
+		}
+	}
+	count := 0
+	for argv := range guard.Commands() {
+		if len(argv) == 0 {
+			continue
+		}
+		count++
+		if why := j.command(argv); why != "" {
+			return deny(why)
+		}
+	}
+	setting, _ := shell.Opaque(guard.Get)
+	switch unread := opaque == "true"; {
+	case setting == shell.Search && j.fed != "" && j.feeds:
+		return deny(j.fed)
+	case setting == shell.Search && (j.unseen || j.unknown || unread && count == 0):
+		if p := j.spoken(shell.Text(guard.Get)); p != "" {
+			return guard.Deny("this command cannot be read to the end, and its text speaks of deleting and of " + p + ", outside of the workspace. Name what to delete literally")
+		}
+	case setting == shell.Ask && unread:
+		return guard.Ask(shell.AskOpaque)
+	case setting == shell.Deny && unread:
+		return guard.Deny(shell.DenyOpaque)
+	}
+	return guard.Pass
+}
+
+func deny(path string) int32 {
+	if strings.HasPrefix(path, shell.Home) {
+		path = "~" + path[len(shell.Home):]
+	}
+	return guard.Deny(path + " is outside of the workspace, and not to be deleted. Delete what you made, inside of it or in /tmp")
+}
+
+type judge struct {
+	workspace string
+	roots     []string
+	dir       string // "" if unknown
+	once      string // of the next command alone
+
+	unseen  bool   // what a command runs is not in its words
+	unknown bool   // a deletion of what is in a variable
+	feeds   bool   // a deletion takes its paths from another command
+	fed     string // a path outside that another command names
+}
+
+func (j *judge) cd(word string) {
+	to, ok := shell.Resolve(j.dir, word)
+	if !ok {
+		to = ""
+	}
+	j.dir = to
+}
+
+// outside returns the path that a word names if it must not be deleted.
+func (j *judge) outside(dir, word string) string {
+	p, ok := shell.Resolve(dir, word)
+	if !ok {
+		j.unknown = j.unknown || shell.Dynamic(word)
+		if dir == "" && !shell.Dynamic(word) && (word == ".." || strings.HasPrefix(word, "../")) {
+			return word
+		}
+		return ""
+	}
+	for _, root := range j.roots {
+		if shell.Inside(p, root) {
+			return ""
+		}
+	}
+	if j.workspace == "" && !strings.HasPrefix(word, "/") && !strings.HasPrefix(p, shell.Home) {
+		return "" // somewhere below a directory that nobody named
+	}
+	return p
+}
+
+// command returns the path outside that a command deletes, or "".
+func (j *judge) command(argv []string) string {
+	name := shell.Base(argv[0])
+	dir := j.dir
+	if j.once != "" {
+		dir, j.once = j.once, ""
+	}
+	j.unseen = j.unseen || shell.Unseen(argv)
+	switch {
+	case name == "cd" || name == "pushd" || name == "chdir":
+		to := "~"
+		for _, w := range argv[1:] {
+			if w == "-" || !strings.HasPrefix(w, "-") {
+				to = w
+				break
+			}
+		}
+		if to == "-" {
+			to = "$OLDPWD"
+		}
+		j.cd(to)
+	case name == "popd":
+		j.dir = ""
+	case name == "xargs" || name == "parallel":
+		for _, w := range argv[1:] {
+			j.feeds = j.feeds || deleters[shell.Base(w)]
+		}
+	case shell.Wrappers[name]:
+		j.chdir(name, dir, argv)
+	case deleters[name]:
+		return j.operands(dir, argv[1:])
+	case finders[name]:
+		return j.find(dir, argv)
+	case name == "rsync":
+		for _, w := range argv[1:] {
+			if strings.HasPrefix(w, "--del") || w == "--remove-source-files" {
+				return j.outside(dir, argv[len(argv)-1])
+			}
+		}
+	case name == "git":
+		return j.git(dir, argv)
+	case name == "mv":
+		if len(argv) > 2 && argv[len(argv)-1] == "/dev/null" {
+			return j.operands(dir, argv[1:len(argv)-1])
+		}
+	}
+	if j.fed == "" && !deleters[name] && name != "cd" {
+		for _, w := range argv[1:] {
+			if strings.HasPrefix(w, "/") && !strings.HasPrefix(w, "/dev/") || strings.HasPrefix(w, "~") || strings.HasPrefix(w, "..") {
+				if p := j.outside(dir, w); p != "" {
+					j.fed = p
+					break
+				}
+			}
+		}
+	}
+	return ""
+}
+
+// chdir notes the directory in which a wrapper starts its command.
+func (j *judge) chdir(name, dir string, argv []string) {
+	for i, w := range argv[1:] {
+		to, ok := strings.CutPrefix(w, "--chdir=")
+		if !ok && i+2 < len(argv) && (w == "--chdir" || name == "env" && w == "-C" || name == "sudo" && w == "-D") {
+			to, ok = argv[i+2], true
+		}
+		if ok {
+			if j.once, ok = shell.Resolve(dir, to); !ok {
+				j.once = ""
+			}
+			return
+		}
+	}
+}
+
+func (j *judge) operands(dir string, args []string) string {
+	options := true
+	for _, w := range args {
+		if options && len(w) > 1 && w[0] == '-' {
+			options = w != "--"
+			continue
+		}
+		if p := j.outside(dir, w); p != "" {
+			return p
+		}
+	}
+	return ""
+}
+
+// find judges one that deletes by where it starts.
+func (j *judge) find(dir string, argv []string) string {
+	deletes := false
+	for i, w := range argv {
+		if w == "-delete" {
+			deletes = true
+		}
+		if (w == "-exec" || w == "-execdir" || w == "-ok" || w == "-okdir") && i+1 < len(argv) {
+			for _, p := range argv[i+1:] {
+				if p == ";" {
+					break
+				}
+				deletes = deletes || deleters[shell.Base(p)]
+			}
+		}
+	}
+	if !deletes {
+		for _, w := range argv[1:] {
+			if p := ""; j.fed == "" && (strings.HasPrefix(w, "/") || strings.HasPrefix(w, "~") || strings.HasPrefix(w, "..")) {
+				if p = j.outside(dir, w); p != "" {
+					j.fed = p
+				}
+			}
+		}
+		return ""
+	}
+	for _, w := range argv[1:] {
+		switch {
+		case w == "-H" || w == "-L" || w == "-P" || strings.HasPrefix(w, "-O"):
+			continue
+		case strings.HasPrefix(w, "-") || w == "(" || w == "!":
+			return ""
+		}
+		// What is found lies below: to start at the workspace is fine.
+		if p := j.outside(dir, strings.TrimSuffix(w, "/")+"/x"); p != "" {
+			return strings.TrimSuffix(p, "/x")
+		}
+	}
+	return ""
+}
+
+// git judges clean and rm in other directories.
+func (j *judge) git(dir string, argv []string) string {
+	cleans := false
+	for i := 1; i < len(argv); i++ {
+		switch w := argv[i]; {
+		case (w == "-C" || w == "--work-tree") && i+1 < len(argv):
+			if to, ok := shell.Resolve(dir, argv[i+1]); ok {
+				dir = to
+			}
+			i++
+		case w == "clean" || w == "worktree" && i+1 < len(argv) && argv[i+1] == "remove":
+			cleans = true
+			if w == "worktree" {
+				return j.operands(dir, argv[i+2:])
+			}
+		}
+	}
+	if cleans {
+		return strings.TrimSuffix(j.outside(dir, "./x"), "/x")
+	}
+	return ""
+}
+
+// tool judges a tool that deletes by its name.
+func (j *judge) tool() int32 {
+	name, _ := guard.Get("/call/name")
+	name = strings.ToLower(name)
+	if !strings.Contains(name, "delete") && !strings.Contains(name, "remove") && !strings.Contains(name, "unlink") && name != "rm" {
+		return guard.Pass
+	}
+	for _, key := range []string{"path", "file_path", "filePath", "file", "filename", "target", "target_file", "directory", "dir"} {
+		if p, ok := guard.Get("/call/arguments/" + key); ok && p != "" {
+			if out := j.outside(j.dir, p); out != "" {
+				return deny(out)
+			}
+		}
+	}
+	bad := ""
+	for _, key := range []string{"paths", "files"} {
+		shell.List(guard.Get, "/call/arguments/"+key, func(p string) bool {
+			bad = j.outside(j.dir, p)
+			return bad == ""
+		})
+		if bad != "" {
+			return deny(bad)
+		}
+	}
+	return guard.Pass
+}
+
+var signs = []string{"rm", "rmdir", "unlink", "shred", "rmtree", "os.remove", "os.unlink", "remove", "removeall", "rmsync", "unlinksync", "rimraf", "remove-item", "fileutils.rm_rf", "rm_rf", "-delete"}
+
+// spoken returns a path outside that a text gives to a variable, to a function
+// or to a list, if it speaks of deleting too.
+func (j *judge) spoken(text string) string {
+	deletes := false
+	for _, s := range signs {
+		if deletes = shell.Mentions(text, s); deletes {
+			break
+		}
+	}
+	if !deletes {
+		return ""
+	}
+	for i := range len(text) {
+		if c := text[i]; c != '/' && c != '~' && !(c == '$' && (strings.HasPrefix(text[i:], "$HOME") || strings.HasPrefix(text[i:], "${HOME}"))) && !(c == '.' && strings.HasPrefix(text[i:], "../")) {
+			continue
+		}
+		if i > 0 && strings.IndexByte("=('\" \t\n[,", text[i-1]) < 0 {
+			continue
+		}
+		if i > 1 && (text[i-1] == '"' || text[i-1] == '\'') && strings.IndexByte(" \t\n=([,:", text[i-2]) < 0 {
+			continue // behind a closing quote: the path goes on
+		}
+		// Behind a space it is a variable's only in a list: for x in /a /b.
+		if i > 0 && (text[i-1] == ' ' || text[i-1] == '\t' || text[i-1] == '\n') && !j.unseen && !strings.Contains(text[:i], " in ") {
+			continue
+		}
+		end := i
+		for end < len(text) && strings.IndexByte(" \t\n\r'\"`;|&<>(),=]", text[end]) < 0 {
+			end++
+		}
+		p := text[i:end]
+		if p == "/" && !j.unknown && !j.unseen || strings.HasPrefix(p, "/dev/") || strings.HasPrefix(p, "/bin/") || strings.HasPrefix(p, "/usr/bin/") || strings.HasPrefix(p, "//") {
+			continue
+		}
+		if out := j.outside(j.workspace, p); out != "" {
+			return p
+		}
+	}
+	return ""
+}

@@ -1,0 +1,352 @@
+//go:build wasip1
+
+package main
+
+import (
+	"strings"
+
+	"github.com/guardproxy/guardproxy/guards/examples/shell"
+	guard "github.com/guardproxy/guardproxy/guards/sdk/go"
+)
+
+var (
+	// They name files without showing what is in them.
+	namers = shell.Set("ls stat test [ [[ echo printf touch chmod chown mkdir rm rmdir unlink shred tee which cd pushd ln du tree file dirname basename realpath readlink mktemp ssh ssh-add ssh-keygen ssh-copy-id sftp cmp export man type age-keygen mkcert openssl-genrsa kubectl helm terraform")
+	// The last word is where they write to.
+	copiers = shell.Set("cp mv install rsync scp")
+	// Their first word is what they look for.
+	greps = shell.Set("grep egrep fgrep rg ag ack zgrep")
+	// Options whose value is a secret that is used and not shown.
+	uses = shell.Set("-i --env-file --env_file --kubeconfig --key --cert --cacert --private-key --identity --key-file --tls-key --tls-cert --ssl-key -keyout -out -inkey --output -o --signing-key --keystore")
+)
+
+// printers are commands that print a secret, as the words that begin them.
+var printers = []string{
+	"gh auth token", "gcloud auth print-access-token", "gcloud auth print-identity-token", "gcloud auth application-default print-access-token", "az account get-access-token",
+	"aws configure get", "aws configure export-credentials", "aws sts get-session-token", "aws secretsmanager get-secret-value", "gcloud secrets versions access",
+	"vault kv get", "vault read", "op read", "op item get", "pass show", "bw get", "security find-generic-password", "security find-internet-password", "secret-tool lookup",
+	"git credential fill", "heroku auth:token", "gpg --export-secret-keys", "doppler secrets", "npm token", "kubectl config view --raw", "chamber read", "sops -d", "sops --decrypt", "age -d",
+}
+
+//go:wasmexport guard_config_v1
+func config() int32 {
+	if _, ok := shell.Opaque(guard.Get); !ok || !shell.OnlySettings(guard.Get, "allow") {
+		return guard.Deny("the settings are allow, a list of the ends of paths, and opaque: search, pass, ask or deny")
+	}
+	return guard.Pass
+}
+
+//go:wasmexport guard_check_v1
+func check() int32 {
+	var j judge
+	shell.List(guard.Get, "/config/allow", func(end string) bool {
+		j.allow = append(j.allow, end)
+		return true
+	})
+	for _, key := range []string{"workdir", "cwd"} {
+		if d, ok := guard.Get("/call/arguments/" + key); ok && d != "" {
+			j.dirs = append(j.dirs, d)
+		}
+	}
+	opaque, isShell := guard.Get("/call/shell/opaque")
+	count := 0
+	if isShell {
+		for argv := range guard.Commands() {
+			if len(argv) == 0 {
+				continue
+			}
+			count++
+			if what := j.command(argv); what != "" {
+				return deny(what)
+			}
+		}
+	}
+	if what := j.paths(); what != "" {
+		return deny(what)
+	}
+	if !isShell {
+		return guard.Pass
+	}
+	setting, _ := shell.Opaque(guard.Get)
+	switch unread := opaque == "true"; {
+	case setting == shell.Search && (j.doubt || unread && count == 0):
+		if what := spoken(shell.Text(guard.Get)); what != "" && !j.allowed(what) {
+			return guard.Deny("this command cannot be read to the end, and its text speaks of " + what + ", which is secret. Write each command plainly, without variables and code in other languages")
+		}
+	case setting == shell.Ask && unread:
+		return guard.Ask(shell.AskOpaque)
+	case setting == shell.Deny && unread:
+		return guard.Deny(shell.DenyOpaque)
+	}
+	return guard.Pass
+}
+
+func deny(what string) int32 {
+	return guard.Deny(what + " holds or prints secrets, which this session does not read. Use an example file, or say which value is needed and let the user put it in place")
+}
+
+type judge struct {
+	allow []string
+	dirs  []string // the command changes to
+	doubt bool
+}
+
+func (j *judge) allowed(path string) bool {
+	for _, end := range j.allow {
+		if path == end || strings.HasSuffix(path, "/"+end) {
+			return true
+		}
+	}
+	return false
+}
+
+// secret looks at a path, from each directory that it may be relative to.
+func (j *judge) secret(path string) string {
+	if j.allowed(path) {
+		return ""
+	}
+	if what := secret(path); what != "" {
+		return what
+	}
+	if !strings.HasPrefix(path, "/") {
+		for _, d := range j.dirs {
+			if what := secret(d + "/" + path); what != "" {
+				return what
+			}
+		}
+	}
+	return ""
+}
+
+// paths looks at what tools read, and what a shell opens for reading.
+func (j *judge) paths() string {
+	for i := 0; ; i++ {
+		at := "/call/paths/" + number(i)
+		op, ok := guard.Get(at + "/op")
+		if !ok {
+			break
+		}
+		if op != "read" {
+			continue
+		}
+		if p, _ := guard.Get(at + "/path"); j.secret(p) != "" {
+			return j.secret(p)
+		}
+	}
+	kind, _ := guard.Get("/call/kind")
+	if kind == "shell" || kind == "write" || kind == "code" {
+		return ""
+	}
+	// A tool that nobody catalogued has its paths somewhere; a search for
+	// contents may name its files by a pattern.
+	for _, key := range []string{"path", "file_path", "filePath", "file", "filename", "target_file", "uri", "glob", "include"} {
+		if p, ok := guard.Get("/call/arguments/" + key); ok {
+			if what := j.secret(strings.TrimPrefix(p, "file://")); what != "" {
+				return what
+			}
+		}
+	}
+	what := ""
+	for _, key := range []string{"paths", "files"} {
+		shell.List(guard.Get, "/call/arguments/"+key, func(p string) bool {
+			what = j.secret(p)
+			return what == ""
+		})
+		if what != "" {
+			return what
+		}
+	}
+	return ""
+}
+
+func number(i int) string {
+	if i < 10 {
+		return string(rune('0' + i))
+	}
+	return number(i/10) + string(rune('0'+i%10))
+}
+
+// command returns the secret that a command reads or prints, or "".
+func (j *judge) command(argv []string) string {
+	name := shell.Base(argv[0])
+	j.doubt = j.doubt || shell.Unseen(argv)
+	if name == "cd" || name == "pushd" {
+		if to := argv[len(argv)-1]; len(argv) > 1 && len(j.dirs) < 16 {
+			if n := len(j.dirs); n > 0 && !strings.HasPrefix(to, "/") {
+				to = j.dirs[n-1] + "/" + to
+			}
+			j.dirs = append(j.dirs, to)
+		}
+		return ""
+	}
+	if what := prints(name, argv[1:]); what != "" {
+		return what
+	}
+	args := argv[1:]
+	switch {
+	case shell.Wrappers[name] || shell.Shells[name]:
+		return "" // the command that they run follows
+	case name == "find" || name == "fd" || name == "fdfind" || name == "gfind":
+		return j.find(args)
+	case name == "git":
+		return j.git(args)
+	case name == "kubectl" && len(args) > 0 && (args[0] == "cp" || args[0] == "create"):
+	case name == "ln":
+		return j.words(name, args) // a link to it can be read by another name
+	case namers[name]:
+		return ""
+	case copiers[name]:
+		n := len(args) - 1
+		for _, w := range args {
+			if strings.HasPrefix(w, "-t") || strings.HasPrefix(w, "--target") {
+				n = len(args)
+			}
+		}
+		args = args[:max(0, n)]
+	case greps[name]:
+		args = withoutPattern(args)
+	}
+	return j.words(name, args)
+}
+
+// words looks at each word of a command, and at what stands behind @ and = in
+// one: curl -d @.env, --file=.env.
+func (j *judge) words(name string, args []string) string {
+	for i, w := range args {
+		if strings.HasPrefix(w, "$") && len(w) < 40 && !strings.ContainsAny(w, "/(") {
+			j.doubt = true // whatever is in the variable
+			continue
+		}
+		option, value, given := strings.Cut(w, "=")
+		if i > 0 && uses[args[i-1]] && !(args[i-1] == "-i" && name == "sed") || given && uses[option] || strings.HasPrefix(w, "of=") {
+			continue
+		}
+		if what := j.secret(w); what != "" {
+			return what
+		}
+		if given {
+			if what := j.secret(strings.TrimPrefix(value, "@")); what != "" {
+				return what
+			}
+		}
+		if _, behind, ok := strings.Cut(w, "@"); ok {
+			if what := j.secret(behind); what != "" {
+				return what
+			}
+		}
+		if _, behind, ok := strings.Cut(w, ":"); ok && !strings.HasPrefix(behind, "//") {
+			if what := j.secret(behind); what != "" {
+				return what
+			}
+		}
+		for _, host := range []string{"169.254.169.254", "metadata.google.internal", "169.254.170.2", "100.100.100.200"} {
+			if strings.Contains(w, host) {
+				return "the metadata service " + host
+			}
+		}
+	}
+	return ""
+}
+
+// withoutPattern drops what a grep looks for.
+func withoutPattern(args []string) []string {
+	for i, w := range args {
+		if w == "-e" || w == "-f" || strings.HasPrefix(w, "--regexp") || strings.HasPrefix(w, "--file") {
+			return args
+		}
+		if !strings.HasPrefix(w, "-") {
+			return append(append([]string{}, args[:i]...), args[i+1:]...)
+		}
+	}
+	return args
+}
+
+// find judges one that runs something on a secret that it looks for.
+func (j *judge) find(args []string) string {
+	runs := false
+	for i, w := range args {
+		if (w == "-exec" || w == "-execdir" || w == "-x" || w == "-X" || w == "--exec") && i+1 < len(args) {
+			program := shell.Base(args[i+1])
+			runs = runs || !namers[program]
+		}
+	}
+	if !runs {
+		return ""
+	}
+	return j.words("find", args)
+}
+
+// git judges those of its commands that show what is in files, or take files
+// over into history.
+func (j *judge) git(args []string) string {
+	shows := false
+	for _, w := range args {
+		switch w {
+		case "show", "diff", "log", "blame", "annotate", "grep", "cat-file", "archive", "add", "stage", "hash-object", "apply":
+			shows = true
+		}
+	}
+	if !shows {
+		return ""
+	}
+	return j.words("git", args)
+}
+
+// prints returns the words of a printer that a command begins with.
+func prints(name string, args []string) string {
+	if name == "kubectl" || name == "oc" {
+		get, secrets, output := false, false, false
+		for i, w := range args {
+			get = get || w == "get"
+			secrets = secrets || get && (w == "secret" || w == "secrets" || strings.HasPrefix(w, "secret/") || strings.HasPrefix(w, "secrets/"))
+			o := strings.TrimPrefix(strings.TrimPrefix(w, "--output="), "-o")
+			if (w == "-o" || w == "--output") && i+1 < len(args) {
+				o = args[i+1]
+			}
+			output = output || (o != w || w == o && i > 0 && (args[i-1] == "-o" || args[i-1] == "--output")) && (strings.HasPrefix(o, "yaml") || strings.HasPrefix(o, "json") || strings.HasPrefix(o, "go-template") || strings.HasPrefix(o, "custom-columns"))
+		}
+		if secrets && output {
+			return "kubectl get secret"
+		}
+	}
+	for _, p := range printers {
+		program, rest, _ := strings.Cut(p, " ")
+		if program != name {
+			continue
+		}
+		at := 0
+		for w := range strings.SplitSeq(rest, " ") {
+			for at < len(args) && args[at] != w {
+				if !strings.HasPrefix(args[at], "-") && (at == 0 || !strings.HasPrefix(args[at-1], "-") || strings.Contains(args[at-1], "=")) {
+					at = len(args) // another subcommand
+					break
+				}
+				at++
+			}
+			if at >= len(args) {
+				at = -1
+				break
+			}
+			at++
+		}
+		if at > 0 {
+			return p
+		}
+	}
+	return ""
+}
+
+var signs = []string{".env", "id_rsa", "id_ed25519", "id_ecdsa", ".aws/credentials", ".ssh/", ".netrc", ".git-credentials", ".kube/config", ".docker/config.json", ".pgpass", ".vault-token", ".gnupg", "/etc/shadow", "/proc/self/environ", ".bash_history", ".zsh_history", ".codex/auth.json", ".credentials.json", "application_default_credentials.json", "169.254.169.254", "metadata.google.internal", "gh auth token"}
+
+var templates = strings.NewReplacer(".env.example", "", ".env.sample", "", ".env.template", "", ".env.dist", "", ".env.defaults", "", ".ssh/known_hosts", "", ".ssh/config", "")
+
+// spoken returns the sign of a secret that a text speaks of.
+func spoken(text string) string {
+	text = templates.Replace(strings.ToLower(text))
+	for _, s := range signs {
+		if shell.Mentions(text, s) || strings.HasSuffix(s, "/") && strings.Contains(text, s) {
+			return s
+		}
+	}
+	return ""
+}

@@ -1,0 +1,123 @@
+//go:build wasip1
+
+package main
+
+import "strings"
+
+// Where secrets lie: names of files wherever they are, the ends of names, and
+// files in directories of a known name. All in lower case.
+
+var files = []string{
+	".env", ".netrc", "_netrc", ".pgpass", ".my.cnf", ".pypirc", ".git-credentials", ".dockercfg", ".vault-token", ".secrets", ".htpasswd", ".boto", ".s3cfg",
+	"id_rsa", "id_dsa", "id_ecdsa", "id_ed25519", "id_ecdsa_sk", "id_ed25519_sk", "application_default_credentials.json", "credentials.tfrc.json", "wallet.dat", "logins.json", "key4.db", "login data",
+	".bash_history", ".zsh_history", ".python_history", ".psql_history", ".mysql_history", ".node_repl_history", ".lesshst", "fish_history",
+}
+
+var ends = []string{".pem", ".key", ".p12", ".pfx", ".jks", ".keystore", ".kdbx", ".ppk", ".env", ".agekey"}
+
+var dirs = []struct {
+	dir   string
+	files []string // none: all of it, but for what is public
+}{
+	{".ssh", nil}, {".gnupg", nil}, {".password-store", nil}, {".azure", nil}, {"gcloud", nil}, {"keychains", nil}, {"keyrings", nil},
+	{".aws", []string{"credentials", "sso", "cli"}}, {".kube", []string{"config", "cache"}}, {".docker", []string{"config.json"}},
+	{"gh", []string{"hosts.yml"}}, {"hub", []string{}}, {".cargo", []string{"credentials", "credentials.toml"}}, {".gem", []string{"credentials"}},
+	{"rclone", []string{"rclone.conf"}}, {"op", []string{"config"}}, {".claude", []string{".credentials.json"}}, {".codex", []string{"auth.json"}},
+	{".gemini", []string{"oauth_creds.json"}}, {".qwen", []string{"oauth_creds.json"}}, {"opencode", []string{"auth.json"}}, {".config", []string{"op"}},
+	{"etc", []string{"shadow", "gshadow", "shadow-", "master.passwd"}}, {"self", []string{"environ"}},
+}
+
+// public are names in such directories that are no secrets.
+func public(name string) bool {
+	return strings.HasSuffix(name, ".pub") || name == "known_hosts" || name == "known_hosts.old" || name == "config" || name == "authorized_keys" ||
+		strings.HasSuffix(name, ".example") || strings.HasSuffix(name, ".sample") || strings.HasSuffix(name, ".template") || strings.HasSuffix(name, ".dist") || strings.HasSuffix(name, ".tmpl") || strings.HasSuffix(name, ".defaults")
+}
+
+// fits compares a part of a path with a name. A pattern fits what it may become
+// if it begins with at least one letter of the name.
+func fits(part, name string) bool {
+	if at := strings.IndexAny(part, "*?[{"); at >= 0 {
+		return at > 0 && strings.HasPrefix(name, part[:at])
+	}
+	return part == name
+}
+
+// secret returns what a path names that is secret, or "".
+func secret(path string) string {
+	if len(path) > 4096 || path == "" || strings.HasPrefix(path, "http") {
+		return ""
+	}
+	path = strings.ToLower(path)
+	var parts []string
+	for part := range strings.SplitSeq(path, "/") {
+		switch part {
+		case "", ".":
+		case "..":
+			parts = parts[:max(0, len(parts)-1)]
+		default:
+			parts = append(parts, part)
+		}
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	last := parts[len(parts)-1]
+	if public(last) && !fits(".kube", parent(parts)) {
+		return ""
+	}
+	for _, f := range files {
+		if fits(last, f) && (last == f || f[0] == '.' || strings.HasPrefix(f, "id_")) {
+			return f
+		}
+	}
+	if strings.HasPrefix(last, ".env.") || strings.HasPrefix(last, "client_secret") && strings.HasSuffix(last, ".json") {
+		return last
+	}
+	for _, e := range ends {
+		if strings.HasSuffix(last, e) && !certificate(last, e) {
+			return "*" + e
+		}
+	}
+	if parts[0] == "proc" && last == "environ" {
+		return "environ"
+	}
+	for i, part := range parts[:len(parts)-1] {
+		for _, d := range dirs {
+			if !fits(part, d.dir) || d.dir == "etc" && i > 0 || d.dir == "gcloud" && !(i > 0 && parts[i-1] == ".config") || d.dir == "self" && !(i > 0 && parts[i-1] == "proc") {
+				continue
+			}
+			if d.files == nil {
+				return d.dir
+			}
+			for _, f := range d.files {
+				if fits(parts[i+1], f) || strings.HasPrefix(parts[i+1], "*") {
+					return d.dir + "/" + f
+				}
+			}
+		}
+	}
+	return ""
+}
+
+func parent(parts []string) string {
+	if len(parts) < 2 {
+		return ""
+	}
+	return parts[len(parts)-2]
+}
+
+// certificate reports whether a name is likely that of something public, or of
+// no key at all.
+func certificate(name, end string) bool {
+	stem := strings.TrimSuffix(name, end)
+	if end != ".pem" && end != ".key" || stem == "" {
+		return end == ".env" && stem == "process"
+	}
+	for _, word := range []string{"cert", "ca", "chain", "pub", "public", "fullchain", "bundle", "root", "crt"} {
+		if stem == word || strings.Contains(stem, "cert") || strings.HasSuffix(stem, "-"+word) || strings.HasSuffix(stem, "_"+word) || strings.HasPrefix(stem, word+"-") || strings.HasPrefix(stem, word+"_") {
+			return true
+		}
+	}
+	// data.key and this.key are members of objects, not files.
+	return end == ".key" && (strings.ContainsAny(stem, "(){}$=,;\"' ") || strings.HasSuffix(stem, "]"))
+}

@@ -1,0 +1,251 @@
+// Package shell is what the guards in Go know about shell commands: names of
+// programs, commands whose words do not say what they run, a search of the text
+// for those, and where a path lies. shell.h and shell.rs are the same for C and
+// Rust, as far as the guards there need it.
+//
+// The host has parsed the command: wrappers (sudo, xargs, sh -c, find -exec)
+// are followed by the command that they run. What is left is named here.
+package shell
+
+import "strings"
+
+// Get looks up a JSON Pointer in the input document, as guard.Get does.
+type Get func(pointer string) (string, bool)
+
+// Names is a set of names.
+type Names map[string]bool
+
+// Set makes a set of the words of a text.
+func Set(words string) Names {
+	n := Names{}
+	for _, w := range strings.Fields(words) {
+		n[w] = true
+	}
+	return n
+}
+
+// Base is the name of a program in lower case, without directory and .exe.
+func Base(word string) string {
+	return strings.TrimSuffix(strings.ToLower(word[strings.LastIndexByte(word, '/')+1:]), ".exe")
+}
+
+// Wrappers run the words after their own options; the command that they run
+// follows theirs in the list.
+var Wrappers = Set("sudo doas env command builtin exec nohup nice ionice time timeout gtimeout stdbuf setsid xargs parallel watch strace ltrace busybox toybox chroot unshare flock chrt taskset caffeinate npx poetry uv bundle pipenv")
+
+// Shells read a script; one among their words was read by the host.
+var Shells = Set("sh bash rbash dash ash hush posh zsh ksh ksh93 rksh mksh lksh oksh yash")
+
+var (
+	interpreters = Set("python python2 python3 perl ruby node nodejs bun deno php lua rscript osascript tclsh expect jshell groovy")
+	foreign      = Set("alias fish pwsh powershell nu elvish xonsh csh tcsh cmd xargs parallel ssh at batch watch tmux screen crontab nix-shell entr script hyperfine")
+)
+
+// Dynamic reports whether the shell expands a variable or a command in the word.
+func Dynamic(word string) bool {
+	return strings.ContainsAny(word, "$`") || strings.HasPrefix(word, "<(")
+}
+
+// Unseen reports whether what a command runs is not among its words.
+func Unseen(argv []string) bool {
+	name, first := Base(argv[0]), ""
+	if len(argv) > 1 {
+		first = argv[1]
+	}
+	stream := func(w string) bool { return Dynamic(w) || strings.HasPrefix(w, "/dev/") || strings.HasPrefix(w, "/proc/") }
+	switch {
+	case strings.ContainsAny(name, "$`)}*?") || strings.Contains(name, "[") && name != "[" && name != "[[":
+		return true
+	case Shells[name]:
+		for _, w := range argv[1:] {
+			switch {
+			case strings.HasPrefix(w, "--"):
+			case w != "" && (w[0] == '-' || w[0] == '+'):
+				if strings.Contains(w, "c") {
+					return false
+				}
+				if strings.Contains(w, "s") {
+					return true
+				}
+			default:
+				return stream(w)
+			}
+		}
+		return first != "--version" && first != "--help"
+	case interpreters[name] || strings.HasPrefix(name, "python3."):
+		for _, w := range argv[1:] {
+			switch {
+			case w == "" || w[0] != '-':
+				return stream(w) || w == "eval"
+			case w == "-m" || w == "-V" || w == "-v" || w == "--version" || w == "--help":
+				return false
+			case w == "-" || w == "--eval" || w == "--print" || w[1] != '-' && strings.ContainsAny(w, "ceErp"):
+				return true // code in the words
+			}
+		}
+		return true
+	case name == "source" || name == ".":
+		return stream(first)
+	}
+	return len(argv) > 1 && foreign[name]
+}
+
+func letter(c byte) bool {
+	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_'
+}
+
+func gap(s string, i int) bool { return i < len(s) && strings.IndexByte(" \t\r\n\\'\",[]()", s[i]) >= 0 }
+
+func lower(c byte) byte {
+	if c >= 'A' && c <= 'Z' {
+		c |= 0x20
+	}
+	return c
+}
+
+// Mentions looks for words, in lower case, in a text, as words and whatever
+// their case. A space stands for whatever parts words there, in quotes and
+// lists too.
+func Mentions(text, words string) bool {
+	for from := 0; from < len(text); from++ {
+		if c := lower(text[from]); c != words[0] || from > 0 && letter(text[from-1]) && (letter(c) || c == '.') {
+			continue
+		}
+		i, w := from, 0
+		for ; w < len(words); w++ {
+			if words[w] == ' ' && gap(text, i) {
+				for gap(text, i) {
+					i++
+				}
+			} else if i < len(text) && lower(text[i]) == words[w] {
+				i++
+			} else {
+				break
+			}
+		}
+		if w == len(words) && !(letter(words[w-1]) && i < len(text) && letter(text[i])) {
+			return true
+		}
+	}
+	return false
+}
+
+// Text is the command as the model wrote it, or all arguments.
+func Text(get Get) string {
+	for _, key := range []string{"/command", "/cmd", "/script", "/code", ""} {
+		if s, ok := get("/call/arguments" + key); ok {
+			return s
+		}
+	}
+	return ""
+}
+
+// List calls each with the elements of a list of texts, until it returns false.
+func List(get Get, pointer string, each func(string) bool) {
+	for i := 0; ; i++ {
+		s, ok := get(pointer + "/" + itoa(i))
+		if !ok || !each(s) {
+			return
+		}
+	}
+}
+
+func itoa(i int) string {
+	if i < 10 {
+		return string(rune('0' + i))
+	}
+	return itoa(i/10) + string(rune('0'+i%10))
+}
+
+// What the operator wants for commands that can't be read to the end.
+const (
+	Search = "search" // look for the guard's subject in the text, where what is run is not in the words
+	Pass   = "pass"   // judge the words alone
+	Ask    = "ask"    // ask about every opaque command
+	Deny   = "deny"   // deny every opaque command
+)
+
+// Opaque is the setting for opaque commands; false if it is none of the four.
+func Opaque(get Get) (string, bool) {
+	switch s, ok := get("/config/opaque"); {
+	case !ok:
+		return Search, true
+	case s == Search, s == Pass, s == Ask, s == Deny:
+		return s, true
+	}
+	return "", false
+}
+
+// Reasons for the answers that the settings Ask and Deny give.
+const (
+	AskOpaque  = "this command cannot be read to the end: a part of it is decided only when it runs"
+	DenyOpaque = "this command cannot be read to the end: write it without variables, patterns and substitutions"
+)
+
+// OnlySettings holds the configuration to opaque and to lists of texts of these
+// names. Every byte of it must be theirs.
+func OnlySettings(get Get, lists ...string) bool {
+	bytes, count := 2, 0
+	if s, ok := get("/config/opaque"); ok {
+		bytes, count = bytes+len(`"opaque":""`)+len(s), 1
+	}
+	for _, name := range lists {
+		if s, ok := get("/config/" + name); ok {
+			if !strings.HasPrefix(s, "[") {
+				return false
+			}
+			bytes, count = bytes+len(`"":`)+len(name)+len(s), count+1
+		}
+	}
+	all, _ := get("/config")
+	return len(all) == bytes+max(0, count-1)
+}
+
+// Home stands for the user's home directory, whatever it is.
+const Home = "/home/~"
+
+// Resolve is the absolute path that a word names: from dir, with the home
+// directory as Home, without . and .. in it. It reports false if that can't be
+// told. A pattern stays in it as it is; dir may be "" for unknown.
+func Resolve(dir, word string) (string, bool) {
+	for _, h := range []string{"~", "$HOME", "${HOME}"} {
+		if rest, ok := strings.CutPrefix(word, h); ok && (rest == "" || rest[0] == '/') {
+			word = Home + rest
+		}
+	}
+	for _, h := range []string{"$PWD", "${PWD}", "$(pwd)", "~+"} {
+		if rest, ok := strings.CutPrefix(word, h); ok && (rest == "" || rest[0] == '/') {
+			word = "." + rest
+		}
+	}
+	if user, rest, _ := strings.Cut(word, "/"); strings.HasPrefix(user, "~") && !Dynamic(user) {
+		word = "/home/" + user[1:] + "/" + rest
+	}
+	if Dynamic(word) || !strings.HasPrefix(word, "/") && dir == "" {
+		return "", false
+	}
+	if !strings.HasPrefix(word, "/") {
+		word = dir + "/" + word
+	}
+	return Clean(word), true
+}
+
+// Clean is an absolute path without //, . and ...
+func Clean(p string) string {
+	var parts []string
+	for part := range strings.SplitSeq(p, "/") {
+		switch part {
+		case "", ".":
+		case "..":
+			parts = parts[:max(0, len(parts)-1)]
+		default:
+			parts = append(parts, part)
+		}
+	}
+	return "/" + strings.Join(parts, "/")
+}
+
+// Inside reports whether an absolute clean path is below a directory.
+func Inside(path, dir string) bool {
+	return dir == "/" || strings.HasPrefix(path, dir+"/")
+}
