@@ -139,46 +139,28 @@ func (m *Masker) find(text []byte) (out []Span) {
 		}
 	}
 	for i := 0; i < len(text); {
-		c := text[i]
-		if !inToken[c] {
-			switch c {
-			case '\\':
-				i += escapeLen(text[i:])
-			case ':':
+		if c := text[i]; !inToken[c] {
+			if c == ':' {
 				if to := userinfo(text, i); to > 0 {
 					add(to-passwordLen(text, i, to), to)
 				}
-				i++
-			default:
-				i++
 			}
+			i++
 			continue
 		}
 		from := i
 		for i < len(text) && inToken[text[i]] {
 			i++
 		}
-		run := text[from:i]
-		switch {
-		case len(run) >= 16 && bytes.HasSuffix(text[:from], []byte("gp1:")):
-			if m.sealed(run) {
-				add(from, i)
-			}
-		case bytes.Equal(run, []byte("-----BEGIN")):
-			i = m.pem(text, i, add)
-		case len(run) == 6 && (bytes.EqualFold(run, []byte("bearer"))) || len(run) == 5 && bytes.EqualFold(run, []byte("basic")):
-			// An Authorization header in a text: what follows has no shape.
-			to := i + 1
-			for to < len(text) && (inToken[text[to]] || text[to] == '+' || text[to] == '/' || text[to] == '=' || text[to] == '~') {
-				to++
-			}
-			if i < len(text) && text[i] == ' ' && to-i > 16 && bytes.ContainsAny(text[i+1:to], "0123456789") {
-				add(i+1, to)
+		if i-from < 5 {
+			continue
+		}
+		// Behind a backslash the first letter may be that of an escape. What
+		// stands there says which: a text of JSON, or a path of Windows.
+		for _, skip := range [...]int{0, escaped(text, from)} {
+			if to := m.run(text, from+skip, i, add); to > 0 {
 				i = to
-			}
-		case len(run) >= 16:
-			if skip := shaped(run); skip > 0 {
-				add(from+skip, i)
+				break
 			}
 		}
 	}
@@ -186,6 +168,49 @@ func (m *Masker) find(text []byte) (out []Span) {
 		out = merge(out, text, k)
 	}
 	return out
+}
+
+// run looks at the run text[from:i]. If it is a secret, or leads into one, the
+// place is added, and where to go on is returned; else 0.
+func (m *Masker) run(text []byte, from, i int, add func(from, to int)) int {
+	run := text[from:i]
+	switch {
+	case len(run) >= 16 && bytes.HasSuffix(text[:from], []byte("gp1:")):
+		if m.sealed(run) {
+			add(from, i)
+		}
+		return i
+	case bytes.Equal(run, []byte("-----BEGIN")):
+		return m.pem(text, i, add)
+	case len(run) == 6 && bytes.EqualFold(run, []byte("bearer")), len(run) == 5 && bytes.EqualFold(run, []byte("basic")):
+		// An Authorization header in a text: what follows has no shape.
+		to := i + 1
+		for to < len(text) && (inToken[text[to]] || strings.IndexByte("+/=~", text[to]) >= 0) {
+			to++
+		}
+		if i < len(text) && text[i] == ' ' && to-i > 16 && bytes.ContainsAny(text[i+1:to], "0123456789") {
+			add(i+1, to)
+			return to
+		}
+	case len(run) >= 16:
+		if skip := shaped(run); skip > 0 {
+			add(from+skip, i)
+			return i
+		}
+	}
+	return 0
+}
+
+// escaped is how much of a run at from may belong to an escape before it.
+func escaped(text []byte, from int) int {
+	switch {
+	case from == 0 || text[from-1] != '\\':
+	case strings.IndexByte("bfnrt", text[from]) >= 0:
+		return 1
+	case text[from] == 'u' && len(text) >= from+5:
+		return 5
+	}
+	return 0
 }
 
 // escapeLen is the length of the escape at the start of text.
