@@ -23,6 +23,10 @@ type Options struct {
 	// Path is the search path for bwrap, taken as it is; "" for $PATH, of
 	// which uid 0 gets the system's directories only.
 	Path string
+	// Runner takes bwrap's place: an absolute path, and arguments that stand
+	// before bwrap's own. It is the user's choice and not checked for who may
+	// write it, but probed like bwrap. nil for bwrap itself.
+	Runner []string
 	// Homes returns home directories of the user besides $HOME, such as that
 	// of the user database: no writable root may be or hold one. nil for none.
 	// It is called at each Confine.

@@ -86,15 +86,22 @@ type bubblewrap struct {
 const bwrapAdvice = "install bubblewrap (apt-get install bubblewrap)"
 
 func findBubblewrap(o Options, launcher string, abi int) (rung, *Missing) {
-	bwrap, err := findBwrap(o.Path)
-	if err != nil {
-		return nil, &Missing{runBubblewrap, err.Error(), bwrapAdvice}
+	command := o.Runner
+	if len(command) == 0 {
+		bwrap, err := findBwrap(o.Path)
+		if err != nil {
+			return nil, &Missing{runBubblewrap, err.Error(), bwrapAdvice}
+		}
+		command = []string{bwrap}
+	} else if st, err := os.Stat(command[0]); !filepath.IsAbs(command[0]) || err != nil || !st.Mode().IsRegular() || st.Mode()&0o111 == 0 {
+		return nil, &Missing{runBubblewrap, fmt.Sprintf("the configured runner %q can't be executed", command[0]), "correct confine.runner"}
 	}
-	r := &bubblewrap{command: []string{bwrap}, launcher: resolved(launcher), freshProc: true, renames: true, landlock: abi}
+	r := &bubblewrap{command: command, launcher: resolved(launcher), freshProc: true, renames: true, landlock: abi}
 	if abi < minLandlock {
 		r.landlock = 0 // mounts and namespaces hold; ABI 1 would only forbid moving files
 	}
-	if err = probe(r); err == nil {
+	err := probe(r)
+	if err == nil {
 		return r, nil
 	}
 	// A container may cover parts of /proc; the kernel then refuses a fresh

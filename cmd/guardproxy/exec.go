@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,13 +11,17 @@ import (
 	"os/signal"
 	"os/user"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/guardproxy/guardproxy/confine"
 	confined "github.com/guardproxy/guardproxy/confine/run"
+	"github.com/guardproxy/guardproxy/confine/ward"
 	"github.com/guardproxy/guardproxy/internal/config"
 )
 
@@ -32,21 +37,27 @@ type execCmd struct {
 	Mode      string        `enum:"read-only,workspace-write" default:"workspace-write" help:"What the command may write: nothing, or the workspace (${enum})."`
 	Workspace string        `placeholder:"DIR" help:"The directory the command may work in. Default: the current one."`
 	Network   string        `enum:"none,host" default:"none" help:"What it may reach: a loopback of its own, or what you can (${enum})."`
+	Session   string        `placeholder:"NAME" help:"Commands of one session share /tmp and the caches of build tools. Default: each command has its own."`
 	Timeout   time.Duration `placeholder:"D" help:"End it after this time, as in 90s or 10m. Default, and 0: never."`
-	Config    string        `placeholder:"FILE" help:"Configuration file whose own files (itself, keys, token, logs, guards) are kept from the command, too."`
-	Stdin     bool          `help:"Let it read this command's stdin, which can't be a directory. Default: /dev/null."`
+	Config    string        `placeholder:"FILE" help:"Configuration file: its part named confine, and its own files (itself, keys, token, logs, guards) are kept from the command, too."`
+	Stdin     *bool         `negatable:"" help:"Let it read this command's stdin, which can't be a directory. Default: yes, and no with --json."`
 	JSON      bool          `name:"json" help:"Print one JSON object instead of the output, see above."`
-	Verbose   bool          `help:"Say on stderr what confines the command, and what does not."`
+	Verbose   bool          `help:"Say on stderr what confines the command, what does not, and whether a failure was a denial."`
 	Argv      []string      `arg:"" passthrough:"" placeholder:"ARGV" help:"The command and its arguments, after --."`
 }
 
 // Help is the long help.
 func (execCmd) Help() string {
 	return `The command runs with your files read-only but for the workspace, with a /tmp,
-process table and network of its own, and without guardproxy's own files,
-inherited descriptors, agent sockets, model credentials and those of AWS and
-Google Cloud. That is bubblewrap; where only Landlock works, some of it is not
-enforced. Where neither works the command does not run.
+process table and network of its own, and without guardproxy's own files, your
+keys and tokens, inherited descriptors, agent sockets, and variables whose names
+say that they hold a secret. That is bubblewrap; where only Landlock works, some
+of it is not enforced. Where neither works the command does not run. guardproxy
+doctor says which it is.
+
+What runs code outside of the workspace later (git hooks and configuration,
+.envrc, editors' tasks, agents' settings) can't be made or changed; what a
+command left there is moved away when it has ended, and stderr says where to.
 
 Nothing is said on stderr when it runs, even when enforcement is partial: use
 --verbose or --json to see that.
@@ -57,20 +68,30 @@ not run or its exit status was lost, with the reason on stderr; 2 for a usage
 error. Commands can exit with 2, 124 and 125 as well: only --json tells them
 apart.
 
-Ctrl-C, SIGTERM, SIGHUP and SIGQUIT to guardproxy are sent to the command as
-SIGTERM and, two seconds later, as SIGKILL.
+SIGINT (Ctrl-C), SIGQUIT, SIGTERM, SIGHUP, SIGUSR1 and SIGUSR2 to guardproxy are
+passed on to the command. After SIGTERM or SIGHUP it has ten seconds to end.
 
---json prints: exit_code (null if unknown), exit_status_unknown, timed_out,
-runner, enforcement (full or partial), not_enforced (a list), mode, workspace,
-network, stdout and stderr (the first 1 MiB of each; invalid UTF-8 is replaced),
-stdout_truncated, stderr_truncated, duration_ms; survivors if processes of the
-command could not be killed, how many; error and hint if it was not run.
+--json prints: exit_code (null if unknown), signal, exit_status_unknown,
+timed_out, runner, enforcement (full or partial), not_enforced (a list), denial
+(verdict: denied, suspected or none, with evidence), held (what was moved away
+or put back), mode, workspace, network, stdout and stderr (the first 1 MiB of
+each; invalid UTF-8 is replaced), stdout_truncated, stderr_truncated,
+duration_ms; survivors if processes of the command could not be killed, how
+many; error, hint and runner_failure if it was not run.
 
-docs/exec.md says all of it.`
+docs/exec.md says all of it, docs/confinement.md what each mode allows.`
 }
 
 // chain confines every command of this process.
-var chain = confine.New(confine.Options{Self: true, Homes: homes})
+var chain = chainFor(nil)
+
+// chainFor returns a chain whose first rung is runner, or bwrap if that is nil.
+func chainFor(runner []string) *confine.Chain {
+	return confine.New(confine.Options{Self: true, Homes: homes, Runner: runner})
+}
+
+// forwarded are the signals that a command gets when this process does.
+var forwarded = []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2}
 
 // homes is the user's home directory by the user database. $HOME may be unset,
 // or say something else.
@@ -98,25 +119,33 @@ func (c *execCmd) Run(ctx context.Context, io stdio) error {
 	if c.Timeout < 0 {
 		return withCode(exitUsage, withHint(fmt.Errorf("exec: --timeout %v is negative", c.Timeout), "give a time such as 90s, or 0 for no limit"))
 	}
-	if f, ok := io.in.(*os.File); ok && c.Stdin {
+	if f, ok := io.in.(*os.File); ok && c.stdin() {
 		if st, err := f.Stat(); err == nil && st.IsDir() {
 			// An open directory leads past everything that paths are held to.
-			return withCode(exitUsage, withHint(errors.New("exec: stdin is a directory"), "leave --stdin out, or redirect a file or a pipe"))
+			return withCode(exitUsage, withHint(errors.New("exec: stdin is a directory"), "redirect a file or a pipe, or use --no-stdin"))
 		}
 	}
-	for _, s := range []os.Signal{syscall.SIGHUP, syscall.SIGQUIT} {
+	// Signals are the command's: none of them ends this process, which has to
+	// see the command end.
+	signals := make(chan os.Signal, 16)
+	for _, s := range forwarded {
 		if !signal.Ignored(s) { // nohup stays nohup
-			var stop context.CancelFunc
-			ctx, stop = signal.NotifyContext(ctx, s)
-			defer stop()
+			signal.Notify(signals, s)
 		}
 	}
+	defer signal.Stop(signals)
 	out := execReport{Mode: c.Mode, Network: c.Network}
-	result, err := c.run(ctx, io, argv, &out)
+	result, err := c.run(context.WithoutCancel(ctx), io, argv, signals, &out)
 	if c.JSON {
 		if err := out.print(io.out, result, err); err != nil {
 			return withCode(exitRunner, err)
 		}
+	}
+	for _, h := range result.Held {
+		fmt.Fprintf(io.err, "guardproxy: %s\n", h)
+	}
+	for _, refused := range result.Refused {
+		fmt.Fprintf(io.err, "guardproxy: refused: %v\n", refused)
 	}
 	if result.Survivors > 0 {
 		fmt.Fprintf(io.err, "guardproxy: processes of the command that could not be killed: %d\n", result.Survivors)
@@ -135,17 +164,25 @@ func (c *execCmd) Run(ctx context.Context, io stdio) error {
 	return nil
 }
 
+// stdin says whether the command gets this process's stdin.
+func (c *execCmd) stdin() bool {
+	if c.Stdin != nil {
+		return *c.Stdin
+	}
+	return !c.JSON
+}
+
 // run confines argv and runs it, and notes in out what a report needs.
-func (c *execCmd) run(ctx context.Context, io stdio, argv []string, out *execReport) (confined.Result, error) {
+func (c *execCmd) run(ctx context.Context, io stdio, argv []string, signals <-chan os.Signal, out *execReport) (confined.Result, error) {
 	if err := confined.Sole(); err != nil {
 		return confined.Result{}, fmt.Errorf("exec: %w", err)
 	}
-	policy, err := c.policy()
+	policy, runner, err := c.policy()
 	if err != nil {
 		return confined.Result{}, err
 	}
 	out.Workspace = policy.Workspace
-	prepared, err := chain.Confine(argv, policy)
+	prepared, err := chainFor(runner).Confine(argv, policy)
 	if err != nil {
 		return confined.Result{}, fmt.Errorf("exec: %w", err)
 	}
@@ -161,27 +198,38 @@ func (c *execCmd) run(ctx context.Context, io stdio, argv []string, out *execRep
 			fmt.Fprintf(io.err, "guardproxy: not enforced: %s\n", m)
 		}
 	}
-	o := confined.Options{Stdout: io.out, Stderr: io.err, Timeout: c.Timeout}
-	if c.Stdin {
+	var said tail
+	o := confined.Options{Stdout: io.out, Stderr: tee{io.err, &said}, Timeout: c.Timeout, Signals: signals}
+	if c.stdin() {
 		o.Stdin = io.in
 	}
 	if c.JSON {
-		o.Stdout, o.Stderr = &out.stdout, &out.stderr
+		o.Stdout, o.Stderr = &out.stdout, tee{&out.stderr, &said}
 	}
 	result, err := confined.Run(ctx, prepared, o)
 	if err != nil {
+		out.RunnerFailure = true
 		return result, fmt.Errorf("exec: %w", err)
+	}
+	out.Denial = prepared.Classify(confine.Outcome{ExitCode: result.ExitCode, Stderr: said.text(), Refused: result.Refused, Could: confine.Could})
+	if c.Verbose {
+		for _, e := range out.Denial.Evidence {
+			fmt.Fprintf(io.err, "guardproxy: %s: %s\n", out.Denial.Verdict, cmp.Or(e.Counterfactual, e.Line))
+		}
 	}
 	return result, nil
 }
 
 // policy is what the flags ask for. The command starts where this process is if
 // that is in the workspace.
-func (c *execCmd) policy() (confine.Policy, error) {
+func (c *execCmd) policy() (confine.Policy, []string, error) {
+	fail := func(err error) (confine.Policy, []string, error) {
+		return confine.Policy{}, nil, fmt.Errorf("exec: %w", err)
+	}
 	// The kernel's answer, without the symbolic links that $PWD may have.
 	here, err := syscall.Getwd()
 	if err != nil {
-		return confine.Policy{}, fmt.Errorf("exec: where am I: %w", err)
+		return fail(fmt.Errorf("where am I: %w", err))
 	}
 	workspace := c.Workspace
 	switch {
@@ -194,30 +242,46 @@ func (c *execCmd) policy() (confine.Policy, error) {
 		Mode:      confine.Mode(c.Mode),
 		Workspace: filepath.Clean(workspace),
 		Network:   confine.Network(c.Network),
+		Session:   c.Session,
 	}
-	if p.Masks, err = c.masks(p.Workspace); err != nil {
-		return confine.Policy{}, fmt.Errorf("exec: %w", err)
+	cfg := config.Default()
+	if c.Config != "" {
+		if cfg, err = config.Load(c.Config); err != nil {
+			return fail(err)
+		}
 	}
+	if p.Masks, p.State, err = ownFiles(cfg, p.Workspace); err != nil {
+		return fail(err)
+	}
+	p.Hidden = confine.Secrets(append([]string{os.Getenv("HOME")}, homes()...), cfg.Confine.Secrets...)
+	p.WritableRoots = cfg.Confine.Writable
+	p.Env = confine.EnvRules{Keep: cfg.Confine.Env.Keep, Only: cfg.Confine.Env.Only}
+	p.Guarded = guarded(cfg.Confine.Guarded)
 	if confine.Within(here, p.Workspace) {
 		p.Dir = here
 	}
-	return p, nil
+	return p, cfg.Confine.Runner, nil
 }
 
-// masks are guardproxy's own files: those of this environment and those that
-// the configuration names.
-func (c *execCmd) masks(workspace string) ([]string, error) {
-	var extra []string
-	if c.Config != "" {
-		cfg, err := config.Load(c.Config)
-		if err != nil {
-			return nil, err
+// guarded is the list of guarded places with what the configuration changes.
+func guarded(custom []string) []string {
+	list := slices.Clone(ward.Places)
+	for _, c := range custom {
+		if out, ok := strings.CutPrefix(c, "!"); ok {
+			list = slices.DeleteFunc(list, func(p string) bool { return p == filepath.Clean(out) })
+		} else {
+			list = append(list, c)
 		}
-		extra = cfg.OwnFiles(config.Dirs{})
 	}
-	masks, err := confine.Masks(os.Getenv, homes(), extra...)
+	return list
+}
+
+// ownFiles are guardproxy's own files, those of this environment and those that
+// the configuration names, and its state directory.
+func ownFiles(cfg *config.Config, workspace string) (masks []string, state string, err error) {
+	masks, err = confine.Masks(os.Getenv, homes(), cfg.OwnFiles(config.Dirs{})...)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	// What does not exist can't be covered, and a key that a server makes while
 	// the command runs would be readable. So the state directory is made here,
@@ -228,40 +292,47 @@ func (c *execCmd) masks(workspace string) ([]string, error) {
 		}
 		return os.LookupEnv(name)
 	})
-	if err == nil && !confine.Within(resolved(dirs.State), workspace) {
-		os.MkdirAll(dirs.State, 0o700)
-	}
 	// Recordings lie where a flag of serve said.
 	for _, own := range masks {
-		recordings, err := notedRecordings(own)
-		if err != nil {
-			return nil, err
+		recordings, noted := notedRecordings(own)
+		if noted != nil {
+			return nil, "", noted
 		}
 		masks = append(masks, recordings...)
 	}
-	return masks, nil
+	if err != nil {
+		return masks, "", nil
+	}
+	if !confine.Within(resolved(dirs.State), workspace) && os.MkdirAll(dirs.State, 0o700) == nil {
+		state = dirs.State
+	}
+	return masks, state, nil
 }
 
 // execReport is the object of exec --json. Its members are an interface: they
 // are added to, not changed.
 type execReport struct {
-	ExitCode        *int     `json:"exit_code"`
-	Unknown         bool     `json:"exit_status_unknown"`
-	TimedOut        bool     `json:"timed_out"`
-	Runner          string   `json:"runner"`
-	Enforcement     string   `json:"enforcement"`
-	NotEnforced     []string `json:"not_enforced"`
-	Mode            string   `json:"mode"`
-	Workspace       string   `json:"workspace"`
-	Network         string   `json:"network"`
-	Stdout          string   `json:"stdout"`
-	Stderr          string   `json:"stderr"`
-	StdoutTruncated bool     `json:"stdout_truncated"`
-	StderrTruncated bool     `json:"stderr_truncated"`
-	DurationMS      int64    `json:"duration_ms"`
-	Survivors       int      `json:"survivors,omitempty"`
-	Error           string   `json:"error,omitempty"`
-	Hint            string   `json:"hint,omitempty"`
+	ExitCode        *int           `json:"exit_code"`
+	Signal          *string        `json:"signal"`
+	Unknown         bool           `json:"exit_status_unknown"`
+	TimedOut        bool           `json:"timed_out"`
+	Runner          string         `json:"runner"`
+	Enforcement     string         `json:"enforcement"`
+	NotEnforced     []string       `json:"not_enforced"`
+	Denial          confine.Denial `json:"denial"`
+	Held            []heldReport   `json:"held"`
+	Mode            string         `json:"mode"`
+	Workspace       string         `json:"workspace"`
+	Network         string         `json:"network"`
+	Stdout          string         `json:"stdout"`
+	Stderr          string         `json:"stderr"`
+	StdoutTruncated bool           `json:"stdout_truncated"`
+	StderrTruncated bool           `json:"stderr_truncated"`
+	DurationMS      int64          `json:"duration_ms"`
+	Survivors       int            `json:"survivors,omitempty"`
+	RunnerFailure   bool           `json:"runner_failure,omitempty"`
+	Error           string         `json:"error,omitempty"`
+	Hint            string         `json:"hint,omitempty"`
 
 	stdout, stderr captured
 }
@@ -272,6 +343,17 @@ func (r *execReport) print(w io.Writer, result confined.Result, err error) error
 	if r.NotEnforced == nil {
 		r.NotEnforced = []string{}
 	}
+	if r.Denial.Verdict == "" {
+		r.Denial = confine.Denial{Verdict: confine.None, Evidence: []confine.Evidence{}}
+	}
+	r.Held = []heldReport{}
+	for _, h := range result.Held {
+		one := heldReport{Path: h.Path, To: h.To, Restored: h.Restored, Names: h.Names}
+		if h.Err != nil {
+			one.Error = h.Err.Error()
+		}
+		r.Held = append(r.Held, one)
+	}
 	if err != nil {
 		r.Error = err.Error()
 		var h interface{ Hint() string }
@@ -280,6 +362,7 @@ func (r *execReport) print(w io.Writer, result confined.Result, err error) error
 		}
 	} else if !result.Unknown {
 		r.ExitCode = &result.ExitCode
+		r.Signal = signalOf(result.ExitCode)
 	}
 	r.Unknown, r.TimedOut, r.Survivors = result.Unknown, result.TimedOut, result.Survivors
 	r.DurationMS = result.Duration.Milliseconds()
@@ -288,6 +371,54 @@ func (r *execReport) print(w io.Writer, result confined.Result, err error) error
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)
 	return e.Encode(r)
+}
+
+// heldReport is one place that was settled after the command.
+type heldReport struct {
+	Path     string   `json:"path"`
+	To       string   `json:"to,omitempty"`
+	Restored bool     `json:"restored"`
+	Names    []string `json:"names,omitempty"`
+	Error    string   `json:"error,omitempty"`
+}
+
+// signalOf reads an exit code as a shell does: 128+n is signal n. nil is any
+// other. A command can exit with such a code by itself.
+func signalOf(code int) *string {
+	if code <= 128 || code > 128+31 {
+		return nil
+	}
+	name := unix.SignalName(syscall.Signal(code - 128))
+	if name == "" {
+		return nil
+	}
+	return &name
+}
+
+// tail keeps the end of what is written to it.
+type tail struct{ buf []byte }
+
+const maxTail = 32 << 10
+
+func (t *tail) Write(p []byte) (int, error) {
+	t.buf = append(t.buf, p...)
+	if len(t.buf) > 2*maxTail {
+		t.buf = append(t.buf[:0], t.buf[len(t.buf)-maxTail:]...)
+	}
+	return len(p), nil
+}
+
+func (t *tail) text() string { return string(t.buf[max(0, len(t.buf)-maxTail):]) }
+
+// tee writes to both; what the first one can't take is its own matter.
+type tee struct {
+	io.Writer
+	copy *tail
+}
+
+func (t tee) Write(p []byte) (int, error) {
+	t.copy.Write(p)
+	return t.Writer.Write(p)
 }
 
 // captured keeps the first maxCaptured bytes that are written to it.

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/guardproxy/guardproxy/internal/config"
 	"github.com/guardproxy/guardproxy/internal/record"
 )
 
@@ -218,7 +219,7 @@ func TestExecHidesRecordings(t *testing.T) {
 	if err := noteRecordings(state, "a\nb"); err == nil {
 		t.Error("a line break in a name was noted")
 	}
-	masks, err := (&execCmd{}).masks(workspace)
+	masks, _, err := ownFiles(config.Default(), workspace)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -232,7 +233,7 @@ func TestExecHidesRecordings(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(state, recordingsFile), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := (&execCmd{}).masks(workspace); err == nil || hintOf(err) == "" {
+	if _, _, err := ownFiles(config.Default(), workspace); err == nil || hintOf(err) == "" {
 		t.Errorf("got %v", err)
 	}
 }

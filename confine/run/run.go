@@ -24,12 +24,13 @@
 // command had started.
 //
 // When ctx is done or the timeout passes, the command gets SIGTERM, a grace
-// period, and SIGKILL.
+// period, and SIGKILL. Signals that the caller passes on reach it as they are.
 package run
 
 import (
 	"fmt"
 	"io"
+	"os"
 	"time"
 
 	"github.com/guardproxy/guardproxy/confine"
@@ -57,7 +58,15 @@ type Options struct {
 	Timeout time.Duration
 	// Grace is the time between SIGTERM and SIGKILL, 0 for two seconds.
 	Grace time.Duration
+	// Signals are passed on to the command as they come, nil for none. After
+	// SIGTERM and SIGHUP it has ForwardGrace to end; what it does about any
+	// other is its own matter.
+	Signals <-chan os.Signal
 }
+
+// ForwardGrace is how long a command may go on after a SIGTERM or SIGHUP that
+// was passed on to it.
+const ForwardGrace = 10 * time.Second
 
 // Result is how a command ended.
 type Result struct {

@@ -44,12 +44,28 @@ func Run(ctx context.Context, p confine.Prepared, o Options) (Result, error) {
 		defer t.Stop()
 		timeout = t.C
 	}
-	select {
-	case <-c.exited:
-	case <-timeout:
-		result.TimedOut = true
-	case <-ctx.Done():
-		result.Canceled = true
+	var overdue <-chan time.Time // after a signal that asks the command to end
+	for waiting := true; waiting; {
+		select {
+		case <-c.exited:
+			waiting = false
+		case <-timeout:
+			result.TimedOut, waiting = true, false
+		case <-ctx.Done():
+			result.Canceled, waiting = true, false
+		case <-overdue:
+			result.Canceled, waiting = true, false
+		case sig := <-o.Signals:
+			s, ok := sig.(syscall.Signal)
+			ends := s == syscall.SIGTERM || s == syscall.SIGHUP
+			switch {
+			case !ok:
+			case !c.forward(s) && (ends || s == syscall.SIGINT || s == syscall.SIGQUIT):
+				result.Canceled, waiting = true, false // there is no command yet
+			case ends && overdue == nil:
+				overdue = time.After(ForwardGrace)
+			}
+		}
 	}
 	if result.TimedOut || result.Canceled {
 		grace := o.Grace
@@ -214,14 +230,17 @@ func (c *call) stop(grace time.Duration) {
 }
 
 // terminate asks the command to end and says whether that reached it.
-func (c *call) terminate() bool {
+func (c *call) terminate() bool { return c.forward(syscall.SIGTERM) }
+
+// forward sends a signal to the command's group and says whether there was one.
+func (c *call) forward(sig syscall.Signal) bool {
 	if !uses(c.prepared, confine.BubblewrapPipe) {
-		return c.signals.sendGroup(syscall.SIGTERM)
+		return c.signals.sendGroup(sig)
 	}
 	// bwrap itself would end at once and take the command with it. The session
 	// inside is named after the init of the sandbox, which ignores the signal.
 	pid := c.bwrap.childPID()
-	return pid > 0 && c.signals.sendOther(-pid, syscall.SIGTERM)
+	return pid > 0 && c.signals.sendOther(-pid, sig)
 }
 
 // judge turns what the process and the pipes said into a result.

@@ -18,3 +18,9 @@ func (w *Ward) Settle(string) []Held { return nil }
 
 // Propose fails.
 func (w *Ward) Propose(string) error { return errors.New("this system is not supported") }
+
+// ReadOnly names nothing.
+func (w *Ward) ReadOnly() []string { return nil }
+
+// Configs names nothing.
+func (w *Ward) Configs() []string { return nil }

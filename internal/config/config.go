@@ -131,9 +131,30 @@ type FieldEdit struct {
 	Remove []string `yaml:"remove"`
 }
 
-// Confine chooses how surviving shell calls are confined.
+// Confine chooses how surviving shell calls are confined, and what a confined
+// command may touch beyond what guardproxy knows.
 type Confine struct {
 	Lane string `yaml:"lane" one:"off" later:"adapter hook call"`
+	// Runner is the command that takes bwrap's place, with the arguments that
+	// stand before bwrap's own. The first is an absolute path.
+	Runner []string `yaml:"runner"`
+	// Writable are further directories that workspace-write may change:
+	// absolute paths.
+	Writable []string `yaml:"writable"`
+	// Secrets change the list of places that can't be read, as
+	// confine.Secrets takes it.
+	Secrets []string `yaml:"secrets"`
+	// Guarded change the list of places in a workspace that can't be changed:
+	// paths relative to it, with "!" before one that is taken out.
+	Guarded []string `yaml:"guarded"`
+	Env     Env      `yaml:"env"`
+}
+
+// Env are exceptions from what of the environment reaches a confined command.
+type Env struct {
+	Keep []string `yaml:"keep"`
+	// Only are the only names that reach it, if there are any.
+	Only []string `yaml:"only"`
 }
 
 // Audit configures the decision log.

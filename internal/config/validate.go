@@ -25,10 +25,47 @@ const (
 // validate checks what the types can't say. It stops at the first mistake.
 func (d *decoder) validate(c *Config) error {
 	for _, check := range []func(*Config) error{
-		d.listener, d.checkUpstreams, d.policy, d.guards, d.wasm, d.fields, d.ownFiles, d.inert,
+		d.listener, d.checkUpstreams, d.policy, d.guards, d.wasm, d.fields, d.ownFiles, d.inert, d.confine,
 	} {
 		if err := check(c); err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// confine checks paths and names. ~ is the home directory here, alone in the
+// file: these paths are for commands of whoever runs exec.
+func (d *decoder) confine(c *Config) error {
+	if len(c.Confine.Runner) > 0 && !filepath.IsAbs(c.Confine.Runner[0]) {
+		return d.fail("confine.runner[0]", fmt.Sprintf("%s is not an absolute path", show(c.Confine.Runner[0])), "name the program by its path: what is found by its name could be another")
+	}
+	for i, p := range c.Confine.Writable {
+		if !filepath.IsAbs(p) || filepath.Clean(p) == "/" {
+			return d.fail(fmt.Sprintf("confine.writable[%d]", i), fmt.Sprintf("%s is not a directory that can be given", show(p)), "write an absolute path below the root directory")
+		}
+		c.Confine.Writable[i] = filepath.Clean(p)
+	}
+	for i, p := range c.Confine.Secrets {
+		p = strings.TrimPrefix(p, "!")
+		if !filepath.IsAbs(p) && !(strings.HasPrefix(p, "~/") && filepath.IsLocal(p[2:])) || filepath.Clean(p) == "/" {
+			return d.fail(fmt.Sprintf("confine.secrets[%d]", i), fmt.Sprintf("%s is not a place", show(p)), "write an absolute path, or one that begins with ~/")
+		}
+	}
+	for i, p := range c.Confine.Guarded {
+		p = strings.TrimPrefix(p, "!")
+		if !filepath.IsLocal(p) || filepath.Clean(p) == "." {
+			return d.fail(fmt.Sprintf("confine.guarded[%d]", i), fmt.Sprintf("%s does not lie in a workspace", show(p)), "write a path relative to the workspace, such as .envrc")
+		}
+	}
+	for _, list := range []struct {
+		key   string
+		names []string
+	}{{"keep", c.Confine.Env.Keep}, {"only", c.Confine.Env.Only}} {
+		for i, name := range list.names {
+			if name == "" || strings.ContainsAny(name, "=*\x00") {
+				return d.fail(fmt.Sprintf("confine.env.%s[%d]", list.key, i), fmt.Sprintf("%s is not the name of a variable", show(name)), "write one name, without = and without *")
+			}
 		}
 	}
 	return nil
