@@ -346,10 +346,11 @@ func messageItem(item []byte, status, text string) []byte {
 }
 
 // idFor makes an item's id one of another kind of items: the API tells them by
-// their beginnings, and refuses a request that mixes them up.
+// their beginnings, and refuses a request that mixes them up. The rest stays,
+// so that two of them stay two.
 func idFor(prefix, id string) string {
-	if _, rest, ok := strings.Cut(id, "_"); ok {
-		id = rest
+	if strings.HasPrefix(id, prefix) {
+		return id
 	}
 	return prefix + id
 }

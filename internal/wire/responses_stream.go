@@ -94,26 +94,30 @@ func init() {
 	}
 }
 
-// fields of events
+// fields of events. Those of an event of text come first: there are many.
 const (
 	eventType = iota
-	eventIndex
+	eventSequence
 	eventItemID
+	eventIndex
+	_ // content_index
+	eventDelta
+	_ // logprobs
+	_ // obfuscation
 	eventItem
 	eventResponse
 	eventPart
-	eventDelta
 	eventArguments
 	eventInput
 	eventDiff
 	eventCommand
 	eventCommandIndex
 	eventName
-	eventSequence
 	eventForeign // and behind: members of other dialects
 )
 
-var responsesEventFields = []string{"type", "output_index", "item_id", "item", "response", "part", "delta", "arguments", "input", "diff", "command", "command_index", "name", "sequence_number",
+var responsesEventFields = []string{"type", "sequence_number", "item_id", "output_index", "content_index", "delta", "logprobs", "obfuscation",
+	"item", "response", "part", "arguments", "input", "diff", "command", "command_index", "name",
 	"choices", "candidates", "tool_calls", "content_block", "message", "output"}
 
 // maxItems bounds the memory of a reply that never ends.

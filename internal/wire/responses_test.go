@@ -306,10 +306,10 @@ func TestResponsesRefusals(t *testing.T) {
 		{"a shell call keeps its kind, its own events go", rStream(rAdded(0, strings.Replace(rShell, `["ls","pwd"]`, `[]`, 1)), `{"type":"response.shell_call_command.added","output_index":0,"command_index":0,"command":"ls"}`, `{"type":"response.shell_call_command.added","output_index":0,"command_index":1,"command":"pwd"}`, rDone(0, rShell), rEnd("completed", rShell)),
 			rStream(rAdded(0, strings.Replace(rShell, `{"commands":["ls","pwd"],"timeout_ms":1}`, `{"commands":["false"]}`, 1)), "", "", rDone(0, strings.Replace(rShell, `{"commands":["ls","pwd"],"timeout_ms":1}`, `{"commands":["false"]}`, 1)), rEnd("completed", strings.Replace(rShell, `{"commands":["ls","pwd"],"timeout_ms":1}`, `{"commands":["false"]}`, 1)))},
 		{"a patch becomes a call of a function", rStream(rAdded(0, rPatch), rDelta("apply_patch_call_operation_diff", 0, "apc_1", "@@\n-x\n+y\n"), rDone(0, rPatch), rEnd("completed", rPatch)),
-			rStream(rAdded(0, `{"id":"fc_1","type":"function_call","status":"in_progress","call_id":"p","name":"no","arguments":"{\"why\":\"\\\"\"}"}`), "", rDone(0, `{"id":"fc_1","type":"function_call","status":"completed","call_id":"p","name":"no","arguments":"{\"why\":\"\\\"\"}"}`), rEnd("completed", `{"id":"fc_1","type":"function_call","status":"completed","call_id":"p","name":"no","arguments":"{\"why\":\"\\\"\"}"}`))},
-		{"a question becomes a call of a function", rStream(rDone(0, rApproval)), rStream(rDone(0, `{"id":"fc_1","type":"function_call","status":"completed","call_id":"mcpr_1","name":"no","arguments":"{\"why\":\"\\\"\"}"}`))},
+			rStream(rAdded(0, `{"id":"fc_apc_1","type":"function_call","status":"in_progress","call_id":"p","name":"no","arguments":"{\"why\":\"\\\"\"}"}`), "", rDone(0, `{"id":"fc_apc_1","type":"function_call","status":"completed","call_id":"p","name":"no","arguments":"{\"why\":\"\\\"\"}"}`), rEnd("completed", `{"id":"fc_apc_1","type":"function_call","status":"completed","call_id":"p","name":"no","arguments":"{\"why\":\"\\\"\"}"}`))},
+		{"a question becomes a call of a function", rStream(rDone(0, rApproval)), rStream(rDone(0, `{"id":"fc_mcpr_1","type":"function_call","status":"completed","call_id":"mcpr_1","name":"no","arguments":"{\"why\":\"\\\"\"}"}`))},
 		{"a click becomes a message", rStream(rAdded(0, rComputer), rDone(0, rComputer), rEnd("completed", rComputer)),
-			rStream(rAdded(0, `{"id":"msg_1","type":"message","status":"in_progress","role":"assistant","content":[]}`), rDone(0, `{"id":"msg_1","type":"message","status":"completed","role":"assistant","content":[{"type":"output_text","annotations":[],"text":"withheld \"it\""}]}`), rEnd("completed", `{"id":"msg_1","type":"message","status":"completed","role":"assistant","content":[{"type":"output_text","annotations":[],"text":"withheld \"it\""}]}`))},
+			rStream(rAdded(0, `{"id":"msg_cu_1","type":"message","status":"in_progress","role":"assistant","content":[]}`), rDone(0, `{"id":"msg_cu_1","type":"message","status":"completed","role":"assistant","content":[{"type":"output_text","annotations":[],"text":"withheld \"it\""}]}`), rEnd("completed", `{"id":"msg_cu_1","type":"message","status":"completed","role":"assistant","content":[{"type":"output_text","annotations":[],"text":"withheld \"it\""}]}`))},
 		{"all in one event", rStream(rEnd("completed", rMessage, rFunc("a", "bash", "{}"), rFunc("b", "write", "{}"))), rStream(rEnd("completed", rMessage, refusedFunc("a"), rFunc("b", "no", `{"why":"\""}`)))},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -330,7 +330,7 @@ func TestResponsesRefusals(t *testing.T) {
 func TestUnknownItems(t *testing.T) {
 	said := withheldText("agent_call")
 	message := func(status, content string) string {
-		return `{"id":"msg_1","type":"message","status":"` + status + `","role":"assistant","content":[` + content + `]}`
+		return `{"id":"msg_xx_1","type":"message","status":"` + status + `","role":"assistant","content":[` + content + `]}`
 	}
 	part := `{"type":"output_text","annotations":[],"text":` + string(tape.Quote(nil, said)) + `}`
 	call := rCall(1, "a", "bash", "{}")
@@ -381,8 +381,8 @@ func TestWholeResponses(t *testing.T) {
 	for _, c := range []struct{ name, in, calls, out, err string }{
 		{"text", body(rReasoning, rMessage), "", "", ""},
 		{"calls", body(rMessage, rFunc("a", "A", `{"x": 1}`), rCustom("b", "B", "te\"xt")), `a A {"x": 1};b B te"xt;`, body(rMessage, rFunc("a", "no", `{"why":"\""}`), rCustom("b", "no", `{"why":"\""}`)), ""},
-		{"a local shell", body(rLocal), `l local_shell {"type":"exec","command":["bash","-lc","ls"],"env":{}};`, body(`{"id":"fc_1","type":"function_call","status":"completed","call_id":"l","name":"no","arguments":"{\"why\":\"\\\"\"}"}`), ""},
-		{"an unknown item", body(rUnknown, rMessage), "", body(`{"id":"msg_1","type":"message","status":"completed","role":"assistant","content":[{"type":"output_text","annotations":[],"text":`+string(tape.Quote(nil, withheldText("agent_call")))+`}]}`, rMessage), ""},
+		{"a local shell", body(rLocal), `l local_shell {"type":"exec","command":["bash","-lc","ls"],"env":{}};`, body(`{"id":"fc_lsh_1","type":"function_call","status":"completed","call_id":"l","name":"no","arguments":"{\"why\":\"\\\"\"}"}`), ""},
+		{"an unknown item", body(rUnknown, rMessage), "", body(`{"id":"msg_xx_1","type":"message","status":"completed","role":"assistant","content":[{"type":"output_text","annotations":[],"text":`+string(tape.Quote(nil, withheldText("agent_call")))+`}]}`, rMessage), ""},
 		{"a compaction", `{"id":"c","object":"response.compaction","output":[{"type":"message","role":"user","content":[{"type":"input_text","text":"x"}]},{"type":"compaction","encrypted_content":"gAA="}]}`, "", "", ""},
 		{"in the background", `{"id":"r","object":"response","status":"queued","output":[]}`, "", "", ""},
 		{"deleted", `{"id":"r","object":"response","deleted":true}`, "", "", ""},
@@ -528,7 +528,7 @@ func TestRestoreResponses(t *testing.T) {
 		{"a patch that was a patch", input(rPatch, `{"type":"apply_patch_call_output","call_id":"p","status":"completed","output":"no"}`), ApplyPatchCall, "apply_patch", `{"type":"delete_file","path":"x"}`, input(strings.Replace(rPatch, `{"type":"update_file","path":"a.go","diff":"@@\n-x\n+y\n"}`, `{"type":"delete_file","path":"x"}`, 1), `{"type":"apply_patch_call_output","call_id":"p","status":"failed","output":"the \"text\""}`), true},
 		{"a function that was a patch", input(refused, out("function_call_output", "a", `"r"`)), ApplyPatchCall, "apply_patch", `{"type":"delete_file","path":"x"}`, input(`{"type":"apply_patch_call","status":"completed","call_id":"a","operation":{"type":"delete_file","path":"x"}}`, `{"type":"apply_patch_call_output","call_id":"a","status":"failed","output":"the \"text\""}`), true},
 		{"a function that was a shell", input(refused, out("function_call_output", "a", `"r"`)), ShellCall, "shell", `{"commands":["x"]}`, input(`{"type":"shell_call","status":"completed","call_id":"a","action":{"commands":["x"]}}`, `{"type":"shell_call_output","call_id":"a","output":[{"stdout":"","stderr":"the \"text\"","outcome":{"type":"exit","exit_code":126}}]}`), true},
-		{"a function that was a local shell", input(refused, out("function_call_output", "a", `"r"`)), LocalShellCall, "local_shell", `{"command":["x"]}`, input(`{"id":"lsh_a","type":"local_shell_call","status":"completed","call_id":"a","action":{"command":["x"]}}`, `{"type":"local_shell_call_output","id":"a","output":"the \"text\""}`), true},
+		{"a function that was a local shell", input(refused, out("function_call_output", "a", `"r"`)), LocalShellCall, "local_shell", `{"command":["x"]}`, input(`{"id":"lsh_fc_a","type":"local_shell_call","status":"completed","call_id":"a","action":{"command":["x"]}}`, `{"type":"local_shell_call_output","id":"a","output":"the \"text\""}`), true},
 		{"a function that was a patch, without a result", input(refused), ApplyPatchCall, "apply_patch", `{}`, "", false},
 		{"a function that was a click", input(refused, out("function_call_output", "a", `"r"`)), ComputerCall, "computer", `{}`, "", false},
 		{"a function that was a text", input(refused, out("function_call_output", "a", `"r"`)), CustomToolCall, "exec", `x`, "", false},

@@ -488,8 +488,9 @@ func FuzzStream(f *testing.F) {
 // TestFlowingAllocatesNothing: an event that passes costs no allocation.
 func TestFlowingAllocatesNothing(t *testing.T) {
 	for d, in := range map[Dialect][2]string{
-		Messages: {messagesEvents(mStart, mText), messagesEvents(mDelta)},
-		Chat:     {chatEvents(cRole), chatEvents(cText)},
+		Messages:  {messagesEvents(mStart, mText), messagesEvents(mDelta)},
+		Chat:      {chatEvents(cRole), chatEvents(cText)},
+		Responses: {numbered(rStream(rText(0)[:2])...), numbered(rDelta("output_text", 0, "msg_1", "hi"))},
 	} {
 		st := NewStream(d, nil, DefaultLimits)
 		feed := func(ev *sse.Event) {
