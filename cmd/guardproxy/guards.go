@@ -54,6 +54,8 @@ type loadedGuard struct {
 	live  *wasm.Live
 	sum   [sha256.Size]byte // of the module that was tried last
 	seen  os.FileInfo
+	// failed is why the newest module is not in force, as it was logged.
+	failed string
 }
 
 // baseProcs is how many processors the Go scheduler would use without guards.
@@ -83,7 +85,7 @@ func (s *guardSet) load(ctx context.Context, cfg *config.Config) (guards.Chain, 
 			}
 			lg = &loadedGuard{entry: g, wasm: cfg.Wasm, live: wasm.NewLive(guard), sum: sum, seen: seen}
 			s.log.Debug("guard loaded", "guard", g.Name)
-		} else if lg.sum != sum {
+		} else if lg.sum != sum || lg.failed != "" {
 			if err := s.replace(ctx, lg, module, sum, seen); err != nil {
 				return nil, err
 			}
@@ -129,6 +131,7 @@ func (s *guardSet) replace(ctx context.Context, lg *loadedGuard, module []byte, 
 		return err
 	}
 	lg.live.Replace(guard)
+	lg.failed = ""
 	s.log.Info("a changed guard module is in force, for running sessions too", "guard", lg.entry.Name, "file", lg.entry.File, "sha256", fmt.Sprintf("%x", sum))
 	return nil
 }
@@ -150,9 +153,6 @@ func (s *guardSet) look(ctx context.Context) {
 		if err == nil {
 			module, seen, err = readModule(lg.entry)
 		}
-		if errors.Is(err, os.ErrNotExist) && lg.seen == nil {
-			continue // it was said
-		}
 		if err == nil {
 			sum := sha256.Sum256(module)
 			if sum == lg.sum {
@@ -163,7 +163,8 @@ func (s *guardSet) look(ctx context.Context) {
 		} else {
 			lg.seen = nil
 		}
-		if err != nil && ctx.Err() == nil {
+		if err != nil && ctx.Err() == nil && lg.failed != err.Error() {
+			lg.failed = err.Error()
 			s.log.Error("a changed guard module can't be used: the old one stays in force", "guard", lg.entry.Name, "file", lg.entry.File, "error", err, "hint", hintOf(err))
 		}
 	}

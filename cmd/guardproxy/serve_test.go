@@ -19,10 +19,12 @@ import (
 
 // served is a serve that runs inside of this process.
 type served struct {
-	t    *testing.T
-	url  string
-	stop context.CancelFunc
-	code chan int
+	t   *testing.T
+	url string
+	// ready is the whole ready line.
+	ready string
+	stop  context.CancelFunc
+	code  chan int
 
 	mu  sync.Mutex
 	log bytes.Buffer
@@ -55,6 +57,7 @@ func serve(t *testing.T, args ...string) *served {
 		close(s.saw)
 	}()
 	line := s.wait("guardproxy: ")
+	s.ready = line
 	s.url, _, _ = strings.Cut(strings.TrimPrefix(line, "guardproxy: listening on "), ";")
 	if !strings.HasPrefix(s.url, "http://127.0.0.1:") {
 		t.Fatalf("ready line %q", line)
