@@ -4,7 +4,6 @@ import (
 	"os"
 	"testing"
 
-
 	"github.com/guardproxy/guardproxy/guards/wasm/internal/assemble"
 )
 

@@ -56,9 +56,12 @@ type edge struct {
 	index    uint32
 }
 
-// Costs, in units of about one simple instruction.
+// Costs, in units of about one simple instruction. Where control forks or
+// merges, an engine may have to move every local that has changed: there, and
+// at calls, locals are paid for, too (see validator.fork).
 const (
 	costStep     = 1
+	costFork     = 32 // locals a unit
 	costSlow     = 8  // divisions and roots
 	costCall     = 4  // of a function of the module
 	costIndirect = 8  // through a table
@@ -218,6 +221,9 @@ func (v *validator) mark(kind markKind, arg uint32) {
 }
 
 func (v *validator) pay(cost uint32) { v.f.segments[v.current].cost += cost }
+
+// fork pays for a place where control forks or merges.
+func (v *validator) fork(cost uint32) { v.pay(cost + uint32(len(v.locals))/costFork) }
 
 // fold moves small segments to their leaders. Leaders stand before those that
 // they lead, so this goes from the last to the first.
@@ -443,9 +449,10 @@ func (v *validator) instruction() {
 		v.pay(costStep)
 		v.jump()
 	case 0x01: // nop
-		v.pay(costStep)
 	case opBlock, opLoop, opIf:
-		v.pay(costStep)
+		if op != opBlock { // which is no code
+			v.fork(costStep)
+		}
 		params, results := v.blockType()
 		if op == opIf {
 			v.popType(I32)
@@ -457,7 +464,7 @@ func (v *validator) instruction() {
 		case opLoop:
 			v.current = v.segment(-1)
 			v.mark(markEnter, uint32(v.current))
-			v.pay(costStep)
+			v.fork(costStep)
 		case opIf:
 			v.follow(v.current)
 		}
@@ -469,13 +476,13 @@ func (v *validator) instruction() {
 		v.enter(block{op: opElse, params: b.params, results: b.results, targeted: b.targeted, leader: b.leader})
 		v.pushAll(b.params)
 		v.follow(b.leader)
-		v.pay(costStep)
+		v.fork(costStep)
 	case opBr:
-		v.pay(costStep)
+		v.fork(costStep)
 		v.popAll(v.target().label())
 		v.jump()
 	case opBrIf:
-		v.pay(costStep)
+		v.fork(costStep)
 		label := v.target().label()
 		v.popType(I32)
 		v.popAll(label)
@@ -492,15 +499,15 @@ func (v *validator) instruction() {
 		f := v.u32()
 		v.checkFunc(at, f)
 		if f < uint32(v.imports) {
-			v.pay(costHost)
+			v.fork(costHost)
 			v.f.code = appendU32(v.f.code, f)
 		} else {
-			v.pay(costCall)
+			v.fork(costCall)
 			v.call(edge{index: f}, func() { v.f.code = appendU32(v.f.code, v.shift(f)) })
 		}
 		v.callType(v.types[v.funcs[f]])
 	case opIndirect:
-		v.pay(costIndirect)
+		v.fork(costIndirect)
 		t := v.typeIndex(&v.reader)
 		v.call(edge{true, t}, func() {
 			v.f.code = appendU32(v.f.code, t)
@@ -644,7 +651,6 @@ func costOf(op byte) uint32 {
 
 // finish reads the end of a block.
 func (v *validator) finish() {
-	v.pay(costStep)
 	b := v.leave()
 	if b.op == opIf && !slices.Equal(b.params, b.results) {
 		fail(v.at, "an if without an else gives other values than it takes")
@@ -661,11 +667,12 @@ func (v *validator) finish() {
 		v.current = v.dead
 	default:
 		v.follow(b.leader)
+		v.fork(0)
 	}
 }
 
 func (v *validator) branchTable() {
-	v.pay(costIndirect)
+	v.fork(costIndirect)
 	n := v.count(v.lim.Body, "labels in a table")
 	v.f.code = appendU32(v.f.code, uint32(n))
 	v.popType(I32)

@@ -25,6 +25,8 @@ var (
 	errStack = errors.New("out of stack")
 )
 
+const coreFeatures = api.CoreFeaturesV2
+
 const slice = 100_000
 
 func (h *host) refill(m api.Module) {
@@ -52,7 +54,7 @@ func (h *host) offer(ctx context.Context, r wazero.Runtime) error {
 }
 
 func runtimeConfig() wazero.RuntimeConfig {
-	return wazero.NewRuntimeConfig().WithCoreFeatures(api.CoreFeaturesV2).WithDebugInfoEnabled(false)
+	return wazero.NewRuntimeConfig().WithCoreFeatures(coreFeatures).WithDebugInfoEnabled(false)
 }
 
 // instantiate starts a module with nothing but the meter's host behind it.
