@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -167,6 +168,46 @@ func prove(args ...string) (string, int) {
 	var out bytes.Buffer
 	code := run(context.Background(), append([]string{"cachecheck", "--prove"}, args...), stdio{strings.NewReader(""), &out, &out})
 	return out.String(), code
+}
+
+// A refused call that comes back in the history is put back, and proved with
+// the installation's key; without it, it is unverifiable.
+func TestRestoredCallsAreProved(t *testing.T) {
+	up := recordedModel(t)
+	dir := filepath.Join(t.TempDir(), "rec")
+	config := filepath.Join(t.TempDir(), "c.yaml")
+	if err := os.WriteFile(config, []byte("guards: [{name: roots, use: no-root-delete}]\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := serve(t, "--upstream", up.URL, "--record", dir, "--config", config)
+	tools := `"tools":[{"name":"Bash","input_schema":{"type":"object","properties":{"command":{"type":"string"},"dangerouslyDisableSandbox":{"type":"boolean"}},"required":["command"]}}]`
+	history := `{"role":"user","content":"go"}`
+	for range 3 {
+		resp, err := http.Post(s.url+"/v1/messages", "application/json", strings.NewReader(`{"model":"claude-opus-4-8","stream":true,`+tools+`,"messages":[`+history+`]}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		reply, _ := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		_, rest, _ := strings.Cut(string(reply), `"partial_json":`)
+		var args string
+		if err := json.NewDecoder(strings.NewReader(rest)).Decode(&args); err != nil || !strings.Contains(args, "gp1:") {
+			t.Fatalf("no refusal: %v %s", err, reply)
+		}
+		history += `,{"role":"assistant","content":[{"type":"tool_use","id":"toolu_1","name":"Bash","input":` + args + `}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"toolu_1","content":"exit 126"}]}`
+	}
+	s.stop()
+	if code := <-s.code; code != exitDone {
+		t.Fatalf("exit code %d", code)
+	}
+	const verdict = "3 requests, 3 rewritten, 0 breaks added, 0 non-deterministic"
+	if out, code := prove(dir); code != exitDone || out != verdict+"\n" {
+		t.Errorf("with the key: exit code %d\n%s", code, out)
+	}
+	t.Setenv("HOME", t.TempDir())
+	if out, code := prove(dir); code != exitFound || !strings.HasPrefix(out, verdict+", 2 unverifiable\nguardproxy: error: ") {
+		t.Errorf("without the key: exit code %d\n%s", code, out)
+	}
 }
 
 // A second serve goes on in the same file, below a header of its own.
