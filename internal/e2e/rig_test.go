@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"github.com/guardproxy/guardproxy/guards"
+	"github.com/guardproxy/guardproxy/guards/wasm"
 	"github.com/guardproxy/guardproxy/proxy"
 )
 
@@ -252,6 +253,7 @@ func post(t *testing.T, url, body string, header ...string) (status int, h http.
 }
 
 func TestMain(m *testing.M) {
+	wasm.CompilerMain()
 	// The SDKs read keys and URLs from the environment; a developer's own must
 	// not reach a test.
 	for _, kv := range os.Environ() {
