@@ -41,6 +41,9 @@ func TestMain(m *testing.M) {
 	if launch.Is(os.Args) {
 		launch.Main()
 	}
+	if len(os.Args) > 1 && slices.Contains([]string{escapeArg, escapeRunArg, escapeStepArg, victimArg}, os.Args[1]) {
+		escapeMain(os.Args)
+	}
 	if len(os.Args) > 2 && os.Args[1] == dialArg {
 		c, err := net.Dial("tcp", os.Args[2])
 		if err != nil {
@@ -814,7 +817,7 @@ func TestAsOrdinaryUser(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	cmd := exec.Command(binary, "-test.v", "-test.run=^Test", "-test.timeout=5m")
+	cmd := exec.Command(binary, "-test.v", "-test.run=^Test", "-test.timeout=8m", fmt.Sprint("-escapes=", *allEscapes))
 	cmd.Dir = home
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + home, requireEnv + "=" + os.Getenv(requireEnv)}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
