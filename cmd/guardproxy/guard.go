@@ -20,8 +20,12 @@ import (
 // a file; what they share stands here: where a module comes from, and where its
 // compiled code is kept.
 type guardCmd struct {
-	Test guardTestCmd `cmd:"" help:"Test a guard: its cases, and what every guard has to hold."`
-	List guardListCmd `cmd:"" help:"List the guards that come with guardproxy."`
+	New     guardNewCmd     `cmd:"" help:"Write a new guard: source, SDK, cases, and the command that builds it."`
+	Test    guardTestCmd    `cmd:"" help:"Test a guard: its cases, and what every guard has to hold."`
+	Inspect guardInspectCmd `cmd:"" help:"Show what is in a module, without running it."`
+	Bench   guardBenchCmd   `cmd:"" help:"Measure what a guard's calls cost."`
+	Replay  guardReplayCmd  `cmd:"" help:"Judge recorded calls again, and show what would change."`
+	List    guardListCmd    `cmd:"" help:"List the guards that come with guardproxy."`
 }
 
 // moduleArg is a module on the command line.

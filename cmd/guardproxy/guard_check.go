@@ -51,6 +51,18 @@ Exit codes: 0 all checks passed, 1 one failed, 2 usage, 3 a module that is
 refused (the reason is on stderr) or cases that can't be read.`
 }
 
+func readCases(path string) ([]conformance.Case, error) {
+	file, _, err := readRegular(path)
+	if err != nil {
+		return nil, withCode(exitInput, err)
+	}
+	cases, err := conformance.Parse(file)
+	if err != nil {
+		return nil, withCode(exitInput, fmt.Errorf("%s: %w", path, err))
+	}
+	return cases, nil
+}
+
 // testReport is the JSON of --json.
 type testReport struct {
 	Guard  string `json:"guard"`
@@ -64,13 +76,9 @@ func (c *guardTestCmd) Run(ctx context.Context, std stdio) error {
 	if err != nil {
 		return err
 	}
-	file, _, err := readRegular(c.Cases)
+	cases, err := readCases(c.Cases)
 	if err != nil {
-		return withCode(exitInput, err)
-	}
-	cases, err := conformance.Parse(file)
-	if err != nil {
-		return withCode(exitInput, fmt.Errorf("%s: %w", c.Cases, err))
+		return err
 	}
 	loaded := map[string]*wasm.Guard{}
 	defer func() {

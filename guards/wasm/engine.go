@@ -97,7 +97,7 @@ func (e *engine) rehearse(ctx context.Context) (hint string, err error) {
 		}
 		return "", fmt.Errorf("it does not start: %s: %s", v.Cause, detail)
 	}
-	if e.info.Resettable && e.info.Profile == meter.Reactor {
+	if e.info.Resettable && e.info.Profile == meter.Reactor && !e.opts.Fresh {
 		if e.state, err = in.snapshot(); err != nil {
 			in.close()
 			return "", fmt.Errorf("write its state down: %w", err)
@@ -196,7 +196,7 @@ const mostAhead = 2
 // next call to find.
 func (e *engine) startAhead() {
 	e.mu.Lock()
-	enough := e.closed || len(e.idle)+e.ahead >= min(mostAhead, e.opts.Slots)
+	enough := e.closed || e.opts.Fresh || len(e.idle)+e.ahead >= min(mostAhead, e.opts.Slots)
 	if !enough {
 		e.ahead++
 		e.inside.Add(1)

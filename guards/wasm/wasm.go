@@ -70,6 +70,10 @@ type Options struct {
 	// wait. If zero, three quarters of ProcessSlots, so that no guard can keep
 	// all others waiting.
 	Slots int
+	// Fresh gives every call an instance that is made and started for it,
+	// instead of one that was put back to its first state. It is for
+	// measuring what the latter saves.
+	Fresh bool
 	// CacheDir keeps compiled code between runs of the program, if it isn't
 	// empty. Whoever can write there can run code as this process: the
 	// directory must be private to the user (mode 0700, no symbolic link), or

@@ -22,7 +22,7 @@ var rows = [][]string{
 	{"internal/tape", "internal/wire/sse", "confine/launch", "internal/gitconfig", "guards/wasm/meter", "guards/wasm/internal/assemble"},
 	{"confine/ward"},
 	{"schema", "confine", "internal/wire"},
-	{"guards", "internal/envelope", "internal/policy", "internal/agents", "internal/command", "internal/codemode", "guards/sdk/go", "guards/examples/shell"},
+	{"guards", "internal/envelope", "internal/policy", "internal/agents", "internal/command", "internal/codemode", "guards/sdk/go", "guards/examples/shell", "guards/sdk"},
 	{"internal/rewrite", "internal/session", "internal/record", "internal/audit", "internal/config", "guards/wasm", "guards/examples", "guards/examples/no-root-delete", "internal/metrics", "guards/conformance", "guards/examples/delete-outside", "guards/examples/secrets"},
 	{"proxy", "cachecheck", "confine/run", "internal/control", "internal/fakemodel"},
 	{"cmd/guardproxy", "cmd/guardproxy-launch", "internal/e2e", "internal/layers"},

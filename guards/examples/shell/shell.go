@@ -52,7 +52,9 @@ func Unseen(argv []string) bool {
 	if len(argv) > 1 {
 		first = argv[1]
 	}
-	stream := func(w string) bool { return Dynamic(w) || strings.HasPrefix(w, "/dev/") || strings.HasPrefix(w, "/proc/") }
+	stream := func(w string) bool {
+		return Dynamic(w) || strings.HasPrefix(w, "/dev/") || strings.HasPrefix(w, "/proc/")
+	}
 	switch {
 	case strings.ContainsAny(name, "$`)}*?") || strings.Contains(name, "[") && name != "[" && name != "[[":
 		return true
@@ -94,7 +96,9 @@ func letter(c byte) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_'
 }
 
-func gap(s string, i int) bool { return i < len(s) && strings.IndexByte(" \t\r\n\\'\",[]()", s[i]) >= 0 }
+func gap(s string, i int) bool {
+	return i < len(s) && strings.IndexByte(" \t\r\n\\'\",[]()", s[i]) >= 0
+}
 
 func lower(c byte) byte {
 	if c >= 'A' && c <= 'Z' {
