@@ -49,7 +49,7 @@ func (c *comparison) markers() (out []change) {
 	for i := 0; i < min(len(a.blocks), len(b.blocks)) && a.blocks[i].token == b.blocks[i].token; i++ {
 		x, y := &a.blocks[i], &b.blocks[i]
 		if x.marked && y.marked && c.lifetime(x.ttl) != c.lifetime(y.ttl) {
-			add(TTLChanged, Proved, i, fmt.Sprintf("%s became %s", orDefault(x.ttl), orDefault(y.ttl)))
+			add(TTLChanged, Proved, i, fmt.Sprintf("%s became %s", orDefault(x.ttl), orDefault(y.ttl)), c.levels(y.layer)...)
 			break
 		}
 	}

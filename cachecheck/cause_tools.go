@@ -56,6 +56,9 @@ func (c *comparison) tools() {
 		c.add(l)
 	}
 	seen := map[Label]bool{at.label: true}
+	if at.label == ParamToggles {
+		seen[ToolsAdded], seen[ToolsRemoved] = true, true
+	}
 	for _, l := range later {
 		seen[l.label] = true
 	}

@@ -175,9 +175,12 @@ func (c *Checker) Add(x *Exchange) Result {
 	if res.Odd == "" {
 		res.Odd, res.Note = c.layOut(q, x)
 	}
+	if res.Odd == OddFailed && x.Status == 400 {
+		c.refused(q, &res)
+	}
 	if res.Odd != "" {
 		c.spare = append(c.spare, q)
-		res.Labels = []Label{OddBody}
+		res.Labels = append(res.Labels, OddBody)
 		res.Dialect, res.Model = q.dialect, q.model
 		c.sum.skip(&res)
 		return res
@@ -243,6 +246,18 @@ func (c *Checker) layOut(q *request, x *Exchange) (Odd, string) {
 		}
 	}
 	return "", ""
+}
+
+// refused finds out whether a request was refused for its markers.
+func (c *Checker) refused(q *request, res *Result) {
+	q.rule = findRule(q.dialect, "", "", q.model)
+	for _, ch := range static(q, q.rule) {
+		if ch.label == BreakpointBudget || ch.label == BreakpointOrder {
+			res.Label, res.Detail, res.Break, res.Waste = ch.label, ch.detail, true, ch.label.Info().Waste
+			res.Labels = append(res.Labels, ch.label)
+			return
+		}
+	}
 }
 
 // normalList sorts a header's list: its order says nothing.
@@ -867,7 +882,7 @@ func (c *Checker) tooShort(cmp *comparison, res *Result) (change, bool) {
 	case b.usage.Reported:
 		f = Figure{b.usage.Total, "reported", 0}
 	default:
-		f = estimate(b.model, b.body[b.blocks[0].from:b.blocks[end].to])
+		f = estimate(b.model, b.gather(b.blocks[:end+1], len(b.body)))
 	}
 	if f.High() >= m.Tokens && !(b.usage.Reported && f.Tokens < m.Tokens) {
 		return change{}, false

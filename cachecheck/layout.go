@@ -118,7 +118,31 @@ func (q *request) tools() []piece   { return q.blocks[:q.system] }
 func (q *request) sys() []piece     { return q.blocks[q.system:q.messages] }
 func (q *request) history() []piece { return q.blocks[q.messages:] }
 
-// reader lays bodies out.
+// extent is the part of the body in which the blocks of l stand: in the order
+// of rendering, the first is not always the first in the body.
+func (q *request) extent(l []piece) []byte {
+	lo, hi := len(q.body), 0
+	for i := range l {
+		lo, hi = min(lo, int(l[i].from)), max(hi, int(l[i].to))
+	}
+	if lo >= hi || hi > len(q.body) {
+		return nil
+	}
+	return q.body[lo:hi]
+}
+
+// gather joins the texts of blocks up to most bytes.
+func (q *request) gather(l []piece, most int) (out []byte) {
+	for i := range l {
+		if len(out) >= most || q.body == nil {
+			break
+		}
+		out = append(out, q.body[l[i].from:l[i].to]...)
+	}
+	return out
+}
+
+// layouter lays bodies out.
 type layouter struct {
 	t tape.Tape
 	h hasher

@@ -138,7 +138,7 @@ func (c *Checker) headAlike(a, b *request) bool {
 	if a.body == nil || b.body == nil {
 		return toolsAlike && len(ta) > 0
 	}
-	x, y := a.body[sa[0].from:sa[len(sa)-1].to], b.body[sb[0].from:sb[len(sb)-1].to]
+	x, y := a.extent(sa), b.extent(sb)
 	p := commonPrefix(x, y)
 	s := commonSuffix(x[p:], y[p:])
 	return toolsAlike && (len(ta) > 0 && len(tb) > 0 || 2*(p+s) >= min(len(x), len(y)))
@@ -161,7 +161,7 @@ func (c *Checker) firstAlike(a, b *request) bool {
 	if a.body == nil || b.body == nil {
 		return false
 	}
-	x, y := a.body[a.blocks[ma.from].from:a.blocks[ma.to-1].to], b.body[b.blocks[mb.from].from:b.blocks[mb.to-1].to]
+	x, y := a.extent(a.blocks[ma.from:ma.to]), b.extent(b.blocks[mb.from:mb.to])
 	p := commonPrefix(x, y)
 	s := commonSuffix(x[p:], y[p:])
 	return p+s >= 16 && 2*(p+s) >= min(len(x), len(y))

@@ -54,7 +54,7 @@ func (t *Table) Add(r *Result) error {
 			warnings = append(warnings, l)
 		}
 	}
-	if r.Odd != "" || !notable && len(warnings) == 0 {
+	if r.Odd != "" && !r.Break || !notable && len(warnings) == 0 {
 		return t.err
 	}
 	if !t.header {
@@ -68,7 +68,7 @@ func (t *Table) Add(r *Result) error {
 	if r.LostTokens != nil && r.LostTokens.Tokens > 0 {
 		lost += ", " + r.LostTokens.String() + " tokens"
 	}
-	t.printf("%7d %4s  %-22s %-10s %-8s %s\n", r.N, fmt.Sprintf("L%d", r.Lineage), r.Label, r.Confidence, r.Waste, lost)
+	t.printf("%7d %4s  %-22s %-10s %-8s %s\n", r.N, lineageName(r), r.Label, r.Confidence, r.Waste, lost)
 	in := strings.Repeat(" ", 14)
 	where := clean(r.File)
 	if r.Line > 0 {
@@ -110,6 +110,13 @@ func (t *Table) Add(r *Result) error {
 		t.printf("%sfix: %s\n", in, fix)
 	}
 	return t.err
+}
+
+func lineageName(r *Result) string {
+	if r.Lineage == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("L%d", r.Lineage)
 }
 
 func offset(n int) string {

@@ -37,7 +37,14 @@ func (s *Summary) skip(r *Result) {
 	if r.Note != "" && s.Odd[r.Odd] <= 3 {
 		s.Notes = append(s.Notes, string(r.Odd)+": "+r.File+": "+r.Note)
 	}
-	s.Labels[OddBody]++
+	for _, l := range r.Labels {
+		s.Labels[l]++
+	}
+	if r.Break { // refused for what is in it
+		s.Breaks++
+		s.Waste++
+		s.Findings++
+	}
 }
 
 func (s *Summary) count(r *Result) {
