@@ -741,7 +741,12 @@ func (v *validator) sized(start int, units uint32) {
 }
 
 func (v *validator) prefixed(at int, op byte) {
+	start := v.at
 	n := v.u32()
+	if v.at-start != sizeU32(n) {
+		// Allowed, and written by nobody; engines read it as something else.
+		fail(at, "an opcode has more bytes than it needs")
+	}
 	v.f.code = appendU32(append(v.f.code, op), n)
 	if n > 0xff {
 		fail(at, "the instruction %s is not known", spellOpcode(v.buf[at:v.at]))
@@ -764,7 +769,7 @@ func (v *validator) prefixed(at int, op byte) {
 		}
 		return
 	}
-	start := len(v.f.code) - 1 - sizeU32(n)
+	start = len(v.f.code) - 1 - sizeU32(n)
 	var units uint32
 	pop3 := func() {
 		v.popType(I32)

@@ -2,7 +2,9 @@ package meter
 
 import (
 	"bytes"
+	"flag"
 	"io/fs"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -129,4 +131,40 @@ func FuzzMeter(f *testing.F) {
 		}
 		consistent(t, r, bytes.Clone(b))
 	})
+}
+
+var mutations = flag.Int("mutations", 2, "how often each module of the specification's suite is changed at random")
+
+// For all modules of the specification's suite, with a byte or two changed: if
+// it is accepted, the engine takes it.
+func TestMutatedSpecification(t *testing.T) {
+	files, err := filepath.Glob(filepath.Join(specSuite(t), "v2", "testdata", "*.wasm"))
+	if err != nil || len(files) == 0 {
+		t.Fatal("no modules", err)
+	}
+	random := rand.New(rand.NewPCG(1, 2))
+	r := engineForFuzz(t)
+	defer r.Close(t.Context())
+	accepted, refused := 0, 0
+	for _, path := range files {
+		good, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(good) == 0 || len(good) > 16<<10 {
+			continue
+		}
+		for range *mutations {
+			b := bytes.Clone(good)
+			for range 1 + random.IntN(2) {
+				b[random.IntN(len(b))] = byte(random.Uint32())
+			}
+			if consistent(t, r, b) {
+				accepted++
+			} else {
+				refused++
+			}
+		}
+	}
+	t.Logf("%d accepted, %d refused", accepted, refused)
 }

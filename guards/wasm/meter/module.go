@@ -310,7 +310,7 @@ func (m *module) readImports(r *reader) {
 			i.Kind = KindGlobal
 			g := m.readGlobalType(r)
 			m.globals = append(m.globals, g)
-			v.b = append(v.b, byte(g.typ), flag(g.mutable))
+			v.b = append(v.b, byte(g.typ), bit(g.mutable))
 		case 4:
 			refuse("build it without exceptions", "it imports an exception tag, which a guard can't have")
 		default:
@@ -322,7 +322,7 @@ func (m *module) readImports(r *reader) {
 	m.foreign = len(m.globals)
 }
 
-func flag(b bool) byte {
+func bit(b bool) byte {
 	if b {
 		return 1
 	}
@@ -414,7 +414,7 @@ func (m *module) readGlobals(r *reader) {
 	v.n = r.count(m.lim.Globals, "globals")
 	for range v.n {
 		g := m.readGlobalType(r)
-		v.b = append(v.b, byte(g.typ), flag(g.mutable))
+		v.b = append(v.b, byte(g.typ), bit(g.mutable))
 		v.b = m.readConst(r, v.b, g.typ)
 		if g.mutable {
 			m.info.MutableGlobals = append(m.info.MutableGlobals, uint32(len(m.globals)))
@@ -498,7 +498,7 @@ func (m *module) readExports(r *reader) {
 			fail(at, "there is no export of kind %d", kind)
 		}
 		e.Kind = kinds[kind]
-		n := []int{len(m.funcs), len(m.tables), int(flag(m.memory)), len(m.globals)}[kind]
+		n := []int{len(m.funcs), len(m.tables), int(bit(m.memory)), len(m.globals)}[kind]
 		if index >= uint32(n) {
 			fail(at, "it exports %s %d as %q, and has none", e.Kind, index, e.Name)
 		}
