@@ -119,9 +119,12 @@ func path(d wire.Dialect) string {
 func toolsOf(d wire.Dialect, names ...string) string {
 	var list []string
 	for _, n := range names {
-		if d == wire.Messages {
+		switch d {
+		case wire.Messages:
 			list = append(list, `{"name":`+quote(n)+`,"input_schema":{"type":"object","properties":{"command":{"type":"string"}}}}`)
-		} else {
+		case wire.Responses:
+			list = append(list, `{"type":"function","name":`+quote(n)+`,"parameters":{"type":"object","properties":{"command":{"type":"string"}}}}`)
+		default:
 			list = append(list, `{"type":"function","function":{"name":`+quote(n)+`,"parameters":{"type":"object","properties":{"command":{"type":"string"}}}}}`)
 		}
 	}
@@ -264,7 +267,7 @@ func TestAllowedRepliesAreUntouched(t *testing.T) {
 			bodies["spaces around"] = " \n" + s + "\n\n"
 		}
 		r := start(t)
-		body := `{"model":"m","stream":true,"messages":[],` + toolsOf(map[bool]wire.Dialect{true: wire.Messages, false: wire.Chat}[d.messages()], d.shell(), "lookup") + `}`
+		body := d.bare() + toolsOf(d.wire(), d.shell(), "lookup") + `}`
 		for name, b := range bodies {
 			for _, chunk := range []int{0, 1, 7, 100} {
 				header := http.Header{"Content-Type": {"text/event-stream; charset=utf-8"}, "Request-Id": {"req_1"}, "Anthropic-Ratelimit-Requests-Remaining": {"9"}}

@@ -163,6 +163,10 @@ func TestUnjudgeableReplies(t *testing.T) {
 			custom = event("content_block_start", `{"type":"content_block_start","index":0,"content_block":{"type":"new_use","id":"c1","name":"Bash","input":{}}}`)
 			wholeCustom = `{"type":"message","content":[{"type":"new_use","id":"c1","name":"Bash","input":{"command":"ls"}}]}`
 		}
+		if d.responses() {
+			custom = event("response.new_event", `{"type":"response.new_event","item":{"type":"function_call","call_id":"c1","name":"bash","arguments":"{}"}}`)
+			wholeCustom = `{"object":"response","output":[{"type":"function_call","name":"bash","arguments":"{}"}]}`
+		}
 		rows := map[string]struct {
 			reply reply
 			text  string
@@ -242,6 +246,9 @@ func TestErrorEventInMidStream(t *testing.T) {
 		fault := "data: {\"error\":{\"message\":\"Overloaded\",\"type\":\"server_error\"}}\n\n"
 		if d.messages() {
 			fault = event("error", `{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}`)
+		}
+		if d.responses() {
+			fault = event("error", `{"type":"error","code":"server_error","message":"Overloaded","param":null,"sequence_number":900}`)
 		}
 		s := d.stream("Some text.", []call{{"c1", d.shell(), `{"command":"echo one"}`}}, 4)
 		for _, mark := range []string{"c1", "echo"} {

@@ -48,9 +48,9 @@ func TestACallIsHeldAndTheRestFlows(t *testing.T) {
 			o.Upstreams[0].URL = slow.URL
 			o.KeepAlive = 2 * time.Millisecond
 		})
-		of := map[bool]wire.Dialect{true: wire.Messages, false: wire.Chat}[d.messages()]
+		of := d.wire()
 		client := http.Client{Timeout: 30 * time.Second}
-		resp, err := client.Post(r.url+d.path, "application/json", strings.NewReader(`{"model":"m","stream":true,"messages":[],`+toolsOf(of, d.shell())+`}`))
+		resp, err := client.Post(r.url+d.path, "application/json", strings.NewReader(d.bare()+toolsOf(of, d.shell())+`}`))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -88,7 +88,7 @@ func TestACallIsHeldAndTheRestFlows(t *testing.T) {
 		if strings.ReplaceAll(strings.TrimPrefix(got, text), alive, "") != strings.ReplaceAll(s[len(text):], alive, "") || !strings.HasPrefix(got, text) {
 			t.Errorf("upstream wrote\n%q\nand the client has\n%q", s, got)
 		}
-		if m := mismatch(of, []byte(s), passage{out: []byte(got), want: []call{{"c1", d.shell(), `{"command":"echo one"}`}}}, true); m != "" {
+		if m := mismatch(of, []byte(s), passage{out: []byte(got), want: []call{d.read(call{"c1", d.shell(), `{"command":"echo one"}`})}}, true); m != "" {
 			t.Error(m)
 		}
 	})

@@ -144,7 +144,7 @@ func goesOn(t *testing.T, d dialect, bash string, steps []step) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got.text != "First this." || got.stop != map[bool]string{true: "tool_use", false: "tool_calls"}[d.messages()] {
+	if got.text != "First this." || got.stop != d.stop() {
 		t.Errorf("the turn is %+v", got)
 	}
 	if len(got.calls) != len(steps) {
@@ -237,7 +237,7 @@ func goesOn(t *testing.T, d dialect, bash string, steps []step) {
 			}
 		}
 		if !d.messages() {
-			want.failed = false // Chat Completions has no mark for it
+			want.failed = false // OpenAI's have no mark for it
 		}
 		if p.result != want {
 			t.Errorf("upstream reads the result %+v, want %+v", p.result, want)
@@ -339,9 +339,13 @@ func (d dialect) history(t fatal, body []byte) []pastCall {
 				Function struct{ Name, Arguments string }
 			} `json:"tool_calls"`
 		} `json:"messages"`
+		Input json.RawMessage
 	}
 	if err := json.Unmarshal(body, &q); err != nil {
 		t.Fatalf("upstream got no JSON: %v\n%s", err, body)
+	}
+	if len(q.Input) > 0 {
+		return pastItems(t, q.Input)
 	}
 	var past []pastCall
 	answer := func(r result) {

@@ -200,6 +200,11 @@ func start(t *testing.T, change ...func(*proxy.Options)) *rig {
 	return r
 }
 
+// withUpstream puts another server in the place of the scripted one.
+func withUpstream(url string) func(*proxy.Options) {
+	return func(o *proxy.Options) { o.Upstreams[0].URL = url }
+}
+
 func options(upstreamURL string, g guards.Guard) proxy.Options {
 	return proxy.Options{
 		Upstreams: []proxy.Upstream{{Name: "up", URL: upstreamURL}},

@@ -1,7 +1,7 @@
 package e2e
 
-// The two SDKs behind one face, so that a claim is stated once and holds for
-// both, streaming or not.
+// The SDKs behind one face, so that a claim is stated once and holds for all
+// dialects, streaming or not.
 
 import (
 	"context"
@@ -15,6 +15,8 @@ import (
 	"github.com/openai/openai-go/v3"
 	ooption "github.com/openai/openai-go/v3/option"
 	"github.com/openai/openai-go/v3/shared"
+
+	"github.com/guardproxy/guardproxy/internal/wire"
 )
 
 // toolDecl is a tool that a client declares.
@@ -68,11 +70,40 @@ func (d dialect) reply(text string, calls []call, n int) reply {
 
 func (d dialect) messages() bool { return d.path == "/v1/messages" }
 
-// every runs a claim for both SDKs, streaming and not.
+func (d dialect) responses() bool { return d.path == "/v1/responses" }
+
+// wire is the dialect's name.
+func (d dialect) wire() wire.Dialect {
+	switch {
+	case d.messages():
+		return wire.Messages
+	case d.responses():
+		return wire.Responses
+	}
+	return wire.Chat
+}
+
+// stop is how a turn with calls ends.
+func (d dialect) stop() string {
+	return map[wire.Dialect]string{wire.Messages: "tool_use", wire.Chat: "tool_calls", wire.Responses: "completed"}[d.wire()]
+}
+
+// bare is a request without a history.
+func (d dialect) bare() string {
+	if d.responses() {
+		return `{"model":"m","stream":true,"store":false,"input":[],`
+	}
+	return `{"model":"m","stream":true,"messages":[],`
+}
+
+// every runs a claim for all SDKs, streaming and not.
 func every(t *testing.T, claim func(t *testing.T, d dialect)) {
 	for _, d := range []dialect{
 		{name: "anthropic", path: "/v1/messages", stream: messagesStream, whole: messagesWhole, open: openAnthropic},
 		{name: "openai", path: "/v1/chat/completions", stream: chatStream, whole: chatWhole, open: openOpenAI},
+		{name: "openai responses", path: "/v1/responses", open: openResponses,
+			stream: func(text string, calls []call, n int) string { return responded(text, calls, n, true) },
+			whole:  func(text string, calls []call) string { return responded(text, calls, 0, false) }},
 	} {
 		for _, d.streaming = range []bool{true, false} {
 			name := d.name + "/whole"
