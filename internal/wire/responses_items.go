@@ -103,6 +103,9 @@ func readItem(t *tape.Tape, i int, inert Inert, off int) (c copyOf, err error) {
 		return c, c.read(t, i, at[:], off)
 	}
 	c.unknown = !responsesInertItems[c.typ] && !inert[c.typ]
+	if c.typ == "message" && (couldCall(t, t.Get(i, "tool_calls")) || couldCall(t, t.Get(i, "function_call"))) {
+		c.unknown = true // as messages of another dialect
+	}
 	for _, parts := range []int{at[itemContent], at[itemSummary]} {
 		if responsesInertItems[c.typ] && !inertParts(t, parts, inert) {
 			c.unknown = true
@@ -285,6 +288,10 @@ func (p *respPiece) edits(text []byte, c *Call, r Ruling, to []Edit) []Edit {
 		return to
 	}
 	kind := itemKinds[c.Item]
+	if r.Name == c.Name && r.Message == "" && (kind.typ == ComputerCall || kind.typ == McpApprovalRequest) {
+		// As a function of that name the client could run it.
+		r.Message = "guardproxy: a call was withheld, since it can't be changed in its kind."
+	}
 	same := r.Message == "" && (kind.tool == "" && kind.typ != McpApprovalRequest || kind.tool != "" && kind.typ != ComputerCall && r.Name == c.Name)
 	if !same {
 		if p.role != begun && p.role != whole {

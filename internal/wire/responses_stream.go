@@ -14,16 +14,20 @@ package wire
 // all items once more.
 //
 //	held from            to                     then judged
-//	output_item.added    its output_item.done   one call
+//	output_item.added    output_item.done       all calls that were open meanwhile
 //	output_item.done     itself                 a call that was never added
 //	the last event       itself                 calls that were not streamed
 //
-// Between the two events of a call nothing flows. What else may come there, in
-// its place: the call's own events, comments and keep-alives, operators' inert
-// events, and text of items that had begun. Another item may neither begin nor
-// end inside of a call, since readers that know the last item alone would give
-// it the arguments of both. So calls are judged one after the other, and no
-// event ever overtakes one that stood before it.
+// While a call is open nothing flows: what comes is held in its place, and no
+// event ever overtakes one that stood before it. Only the item that was added
+// last may take fragments of arguments, and only until another one begins or
+// ends: readers that know the last item alone would give it the arguments of
+// both. So the fragments of a call are never mixed with other items; its end may
+// come later, since compatible servers end all items together (then its calls
+// are judged together).
+//
+// Some of these servers give no output_index at all. Then none may have one:
+// an item is found by its ids, and fragments are the last one's.
 //
 // A ruling is kept with its call: later copies are compared with what was
 // judged, and get the same edits. Edits never add an event, so that sequence
@@ -32,6 +36,7 @@ package wire
 
 import (
 	"bytes"
+	"slices"
 
 	"github.com/guardproxy/guardproxy/internal/tape"
 	"github.com/guardproxy/guardproxy/internal/wire/sse"
@@ -135,6 +140,7 @@ type responsesStream struct {
 	seen     bool    // any event of a response was
 	created  bool
 	resumed  bool // the stream does not start with the response
+	bare     bool // no item has an output_index
 	ended    bool
 	sequence int // the last sequence_number
 
@@ -144,7 +150,9 @@ type responsesStream struct {
 	calls map[string]int // of items by the id of their call
 	size  int            // bytes of the arguments that are kept
 
-	open     int // the call whose end is awaited: its place in items plus one
+	open     int // calls that have begun and not ended
+	current  int // the place in items, plus one, of the call that takes fragments
+	first    int // the place of the first item that is held
 	gaveUp   bool
 	deciding []int // calls that wait for a ruling
 	held     []byte
@@ -161,10 +169,11 @@ type respItem struct {
 	ruling Ruling
 
 	// Of an open call.
-	partial  []byte // its fragments
-	deltas   int
-	joined   bool // its arguments came as a whole
-	commands []shellText
+	partial   []byte // its fragments
+	deltas    int
+	joined    bool // its arguments came as a whole
+	overtaken bool // another item began or ended after it
+	commands  []shellText
 }
 
 // shellText is one command of a shell_call as its own events tell it.
@@ -301,13 +310,20 @@ func (s *responsesStream) about(kind eventKind) error {
 		}
 	}
 	n, ok := t.Int(at[eventIndex])
-	if !ok {
-		if at[eventIndex] >= 0 {
-			return refuse(where(), "its output_index is no small number")
+	switch raw := at[eventItemID]; {
+	case !ok && at[eventIndex] >= 0:
+		return refuse(where(), "its output_index is no small number")
+	case ok:
+		n -= s.base
+	case t.Kind(raw) == tape.String:
+		id := t.Raw(raw)
+		if n, ok = s.ids[string(id[1:len(id)-1])]; !ok {
+			n = -1
 		}
-		return nil
+	default:
+		n = -1
 	}
-	if n -= s.base; n < 0 || n >= len(s.items) {
+	if n < 0 || n >= len(s.items) {
 		return nil
 	}
 	switch it := &s.items[n]; {
@@ -358,21 +374,28 @@ func (s *responsesStream) hold(ev *sse.Event) error {
 	return nil
 }
 
-// index is the output_index of the event as a place in items. ok is false when
-// it is not that of an item that has begun or, with next, of the next one.
-func (s *responsesStream) index(next bool) (n int, ok bool) {
-	n, ok = s.t.Int(s.at[eventIndex])
+// index is the place in items that the event's output_index names. fresh says
+// that it is the next one, which has not begun.
+func (s *responsesStream) index(where string) (n int, fresh bool, err error) {
+	i := s.at[eventIndex]
+	n, ok := s.t.Int(i)
 	if !ok {
-		return 0, false
+		if i >= 0 && s.t.Kind(i) != tape.Null || len(s.items) > 0 && !s.bare {
+			return 0, false, refuse(where, "its output_index is not %d, the next one", s.base+len(s.items))
+		}
+		s.bare = true
+		return len(s.items), true, nil
 	}
-	if s.resumed && len(s.items) == 0 && next {
+	if s.bare {
+		return 0, false, refuse(where, "an output_index, in a stream without")
+	}
+	if s.resumed && len(s.items) == 0 {
 		s.base = n // what came before is not in this stream
 	}
-	n -= s.base
-	if next {
-		return n, n == len(s.items)
+	if n -= s.base; n < 0 || n > len(s.items) {
+		return 0, false, refuse(where, "its output_index is not %d, the next one", s.base+len(s.items))
 	}
-	return n, n >= 0 && n < len(s.items)
+	return n, n == len(s.items), nil
 }
 
 // way notes in which way an item begins: it is added, or all of it comes when
@@ -380,7 +403,7 @@ func (s *responsesStream) index(next bool) (n int, ok bool) {
 // fragments to the wrong item.
 func (s *responsesStream) way(done int) error {
 	s.ways[done] = true
-	if s.ways == [2]bool{true, true} && !s.resumed {
+	if s.ways == [2]bool{true, true} && (done == 1 || !s.resumed) {
 		return refuse("item", "some items are added and some only end")
 	}
 	return nil
@@ -399,7 +422,9 @@ func (s *responsesStream) begin(c copyOf) (*respItem, error) {
 	if o, used := s.ids[c.id]; used && c.id != "" && (c.kind != nil || s.items[o].kind != nil) {
 		return nil, refuse(where, "a second item with the id %q", c.id)
 	}
-	s.ids[c.id] = n
+	if c.id != "" {
+		s.ids[c.id] = n
+	}
 	if c.kind != nil {
 		if err := s.newCall(&c.call); err != nil {
 			return nil, err
@@ -423,94 +448,122 @@ func (s *responsesStream) newCall(c *Call) error {
 
 func (s *responsesStream) added(ev *sse.Event) (Step, error) {
 	const where = "output_item.added"
-	if s.open > 0 {
-		return Step{}, refuse(where, "an item that begins inside of a call")
-	}
-	if _, ok := s.index(true); !ok {
+	if _, fresh, err := s.index(where); err != nil {
+		return Step{}, err
+	} else if !fresh {
 		return Step{}, refuse(where, "its output_index is not %d, the next one", s.base+len(s.items))
 	}
 	if err := s.way(0); err != nil {
 		return Step{}, err
 	}
-	off := offset(ev)
-	c, err := readItem(&s.t, s.at[eventItem], s.inert, max(off, 0))
-	if err != nil {
-		return Step{}, err
+	s.overtake(-1)
+	off, err := s.offset(ev)
+	c, rerr := readItem(&s.t, s.at[eventItem], s.inert, off)
+	if rerr != nil {
+		return Step{}, rerr
 	}
-	if off < 0 && (c.kind != nil || c.unknown) {
-		return Step{}, refuse(where, "a call's start on several data lines")
+	if err != nil && (s.open > 0 || c.kind != nil || c.unknown) {
+		return Step{}, err
 	}
 	if ev.Cut && c.kind != nil {
 		return Step{}, refuse(where, "a call in an event that is cut off")
 	}
-	it, err := s.begin(c)
-	if err != nil {
-		return Step{}, err
-	}
-	switch {
-	case c.unknown:
-		return s.withhold(ev, it, "in_progress"), nil
-	case c.kind == nil:
-		return Step{Flow: ev.Raw}, nil
-	}
 	if len(c.call.Args) > s.limits.Call {
 		return Step{}, refuse(where, "a call of more than %d bytes", s.limits.Call)
 	}
-	s.open = len(s.items)
-	s.held = s.held[:0]
-	s.pieces = append(s.pieces[:0], respPiece{call: s.open - 1, role: begun, first: len(c.call.Args) > 0, spot: c.spot})
+	if _, err := s.begin(c); err != nil {
+		return Step{}, err
+	}
+	n := len(s.items) - 1
+	switch {
+	case c.unknown:
+		return s.withhold(ev, &c, "in_progress")
+	case c.kind == nil:
+		return s.pass(ev)
+	case s.open == 0:
+		s.held, s.pieces, s.fixed, s.deciding, s.first = s.held[:0], s.pieces[:0], s.fixed[:0], s.deciding[:0], n
+	}
+	s.open++
+	s.current = n + 1
+	s.pieces = append(s.pieces, respPiece{call: n, role: begun, first: len(c.call.Args) > 0, spot: c.spot})
 	return Step{}, s.hold(ev)
 }
 
-// withhold puts a message in the place of an unknown item.
-func (s *responsesStream) withhold(ev *sse.Event, it *respItem, status string) Step {
-	i := s.at[eventItem]
-	a, b := s.t.Span(i)
+// offset is where the data of the event stands in what is held, or in the event
+// itself while nothing is.
+func (s *responsesStream) offset(ev *sse.Event) (int, error) {
 	off := offset(ev)
-	s.out = append(s.out[:0], ev.Raw[:off+a]...)
-	s.out = append(s.out, messageItem(s.t.Raw(i), status, withheldText(it.typ))...)
-	s.out = append(s.out, ev.Raw[off+b:]...)
-	step := Step{Flow: s.out}
-	if status == "completed" {
-		step.Withheld = []string{it.typ}
+	if off < 0 {
+		// Readers that take each data line for an event drop all of it.
+		return 0, refuse("event "+s.t.Str(s.at[eventType]), "a call on several data lines")
 	}
-	return step
+	if s.open > 0 {
+		off += len(s.held)
+	}
+	return off, nil
+}
+
+// overtake notes that an item began or ended, other than the one at place n:
+// the call that took fragments takes no more.
+func (s *responsesStream) overtake(n int) {
+	if s.current > 0 && s.current-1 != n {
+		s.items[s.current-1].overtaken = true
+		s.current = 0
+	}
+}
+
+// withhold puts a message in the place of an unknown item.
+func (s *responsesStream) withhold(ev *sse.Event, c *copyOf, status string) (Step, error) {
+	var step Step
+	if status == "completed" {
+		step.Withheld = []string{c.typ}
+	}
+	edit := Edit{c.spot.item[0], c.spot.item[1], messageItem(s.t.Raw(s.at[eventItem]), status, withheldText(c.typ))}
+	if s.open > 0 {
+		s.fixed = append(s.fixed, edit)
+		return step, s.hold(ev)
+	}
+	s.out = SpliceTo(s.out[:0], ev.Raw, []Edit{edit})
+	step.Flow = s.out
+	return step, nil
 }
 
 // fragment takes an event with arguments of the open call.
 func (s *responsesStream) fragment(ev *sse.Event, kind eventKind) (Step, error) {
 	t, at := &s.t, &s.at
 	where := "event " + t.Str(at[eventType])
-	n, ok := s.index(false)
-	if !ok || s.open == 0 || n != s.open-1 {
-		return Step{}, refuse(where, "it is not about the call that is open")
+	n := s.current - 1
+	if i, ok := t.Int(at[eventIndex]); n < 0 || s.bare != (at[eventIndex] < 0) || !s.bare && (!ok || i-s.base != n) {
+		return Step{}, refuse(where, "it is not about the call that takes fragments")
 	}
 	it := &s.items[n]
 	belongs := map[eventKind]string{evArgsDelta: FunctionCall, evArgsDone: FunctionCall, evInputDelta: CustomToolCall, evInputDone: CustomToolCall, evShell: ShellCall, evPatch: ApplyPatchCall}
 	if it.typ != belongs[kind] {
 		return Step{}, refuse(where, "it is about an item of type %q", it.typ)
 	}
-	if id := at[eventItemID]; !absent(t, id) && !t.Is(id, it.id) {
-		return Step{}, refuse(where, "its item_id is not %q, the open call's", it.id)
+	id := it.id
+	if s.bare && id == "" {
+		id = it.call.ID
 	}
-	off := offset(ev)
-	if off < 0 {
-		return Step{}, refuse(where, "several data lines inside a call")
+	if i := at[eventItemID]; (s.bare || !absent(t, i)) && !t.Is(i, id) {
+		return Step{}, refuse(where, "its item_id is not %q, the open call's", id)
+	}
+	base, err := s.offset(ev)
+	if err != nil {
+		return Step{}, err
 	}
 	if t.LoneSurrogate() {
 		// Each reader replaces it in its own way, perhaps joined across fragments.
 		it.call.Malformed = loneText
 	}
-	base := off + len(s.held)
 	p := respPiece{call: n, role: neutral, event: [2]int{len(s.held), len(s.held) + len(ev.Raw)}, spot: itemSpot{name: [2]int{-1, -1}, args: [2]int{-1, -1}}}
-	var err error
 	switch kind {
 	case evShell:
 		err = s.shellEvent(it)
 	case evPatch:
 		err = s.patchEvent(it)
 	case evArgsDelta, evInputDelta:
-		p.role, p.first = part, it.deltas == 0 && !s.pieces[0].first
+		p.role, p.first = part, it.deltas == 0 && len(it.call.Args) == 0
 		p.spot.args = place(t, max(at[eventDelta], 0), base)
 		err = s.delta(it, at[eventDelta])
 	default:
@@ -647,31 +700,27 @@ func (s *responsesStream) patchEvent(it *respItem) error {
 
 func (s *responsesStream) done(ev *sse.Event) (Step, error) {
 	const where = "output_item.done"
-	n, ok := s.index(false)
-	fresh := false
-	if !ok {
-		if n, ok = s.index(true); !ok {
-			return Step{}, refuse(where, "no item with its output_index has begun")
-		}
-		fresh = true
-	}
-	if s.open > 0 && n != s.open-1 {
-		return Step{}, refuse(where, "an item that ends inside of another one, a call")
-	}
-	off := offset(ev)
-	base := max(off, 0)
-	if s.open > 0 {
-		base += len(s.held)
-	}
-	c, err := readItem(&s.t, s.at[eventItem], s.inert, base)
+	off, oerr := s.offset(ev)
+	c, err := readItem(&s.t, s.at[eventItem], s.inert, off)
 	if err != nil {
 		return Step{}, err
 	}
-	if off < 0 && (c.kind != nil || c.unknown) {
-		return Step{}, refuse(where, "a call on several data lines")
+	if oerr != nil && (s.open > 0 || c.kind != nil || c.unknown) {
+		return Step{}, oerr
 	}
 	if ev.Cut && c.kind != nil {
 		return Step{}, refuse(where, "a call in an event that is cut off")
+	}
+	n, fresh, err := s.index(where)
+	if err != nil {
+		return Step{}, err
+	}
+	if s.bare {
+		if k, known := s.calls[c.call.ID]; known && c.kind != nil {
+			n, fresh = k, false
+		} else if k, known := s.ids[c.id]; known && c.id != "" {
+			n, fresh = k, false
+		}
 	}
 	if fresh {
 		if err := s.way(1); err != nil {
@@ -688,24 +737,26 @@ func (s *responsesStream) done(ev *sse.Event) (Step, error) {
 	if c.typ != it.typ || (c.kind == nil) != (it.kind == nil) {
 		return Step{}, refuse(where, "an item of type %q ends as one of type %q", it.typ, c.typ)
 	}
-	it.done = true
 	if c.kind == nil && c.id != it.id && c.id != "" {
 		if o, used := s.ids[c.id]; used && s.items[o].kind != nil {
 			return Step{}, refuse(where, "a second item with the id %q", c.id)
 		}
 	}
+	it.done = true
+	s.overtake(n)
 	switch {
 	case c.unknown || it.unknown:
-		return s.withhold(ev, it, "completed"), nil
+		return s.withhold(ev, &c, "completed")
 	case c.kind == nil:
-		return Step{Flow: ev.Raw}, nil
-	}
-	if !fresh {
+		return s.pass(ev)
+	case fresh:
+		s.held, s.pieces, s.fixed, s.deciding, s.first = s.held[:0], s.pieces[:0], s.fixed[:0], s.deciding[:0], n
+	default:
 		if err := s.complete(it, &c); err != nil {
 			return Step{}, err
 		}
-	} else {
-		s.held, s.pieces = s.held[:0], s.pieces[:0]
+		s.open--
+		s.current = 0
 	}
 	if len(c.call.Args) > s.limits.Call {
 		return Step{}, refuse(where, "a call of more than %d bytes", s.limits.Call)
@@ -717,8 +768,20 @@ func (s *responsesStream) done(ev *sse.Event) (Step, error) {
 	if err := s.hold(ev); err != nil {
 		return Step{}, err
 	}
-	s.deciding = append(s.deciding[:0], n)
-	return Step{Calls: []Call{it.call}}, nil
+	s.deciding = append(s.deciding, n)
+	if s.open > 0 {
+		return Step{}, nil
+	}
+	slices.Sort(s.deciding)
+	return Step{Calls: s.decide()}, nil
+}
+
+// decide gives out the calls that wait for a ruling.
+func (s *responsesStream) decide() (calls []Call) {
+	for _, n := range s.deciding {
+		calls = append(calls, s.items[n].call)
+	}
+	return calls
 }
 
 // complete compares the whole copy c of a call with what came before it.
@@ -732,6 +795,10 @@ func (s *responsesStream) complete(it *respItem, c *copyOf) error {
 	}
 	switch it.typ {
 	case FunctionCall, CustomToolCall:
+		if it.overtaken && !it.joined && it.deltas == 0 && len(it.call.Args) == 0 && len(c.call.Args) > 0 {
+			// Readers that know the last item alone have it without arguments.
+			return refuse(where, "arguments of a call that come after another item")
+		}
 		if (it.joined || it.deltas > 0) && !(len(it.call.Args) > 0 && len(it.partial) == 0) && !bytes.Equal(it.partial, c.call.Args) {
 			return refuse(where, "the call is not what the fragments say")
 		}
@@ -846,9 +913,7 @@ func (s *responsesStream) object(ev *sse.Event, last bool) (Step, error) {
 		if err := s.hold(ev); err != nil {
 			return Step{}, err
 		}
-		for _, n := range s.deciding {
-			step.Calls = append(step.Calls, s.items[n].call)
-		}
+		step.Calls = s.decide()
 		return step, nil
 	}
 	step.Flow = s.edited(ev.Raw)
@@ -919,16 +984,19 @@ func (s *responsesStream) edited(raw []byte) []byte {
 	return s.out
 }
 
-// drop forgets an open call.
+// drop forgets what is held: a call that is not whole, and what came after it
+// began.
 func (s *responsesStream) drop() {
 	if s.open > 0 {
-		it := &s.items[s.open-1]
-		delete(s.calls, it.call.ID)
-		delete(s.ids, it.id)
-		s.items = s.items[:s.open-1]
+		for _, it := range s.items[s.first:] {
+			delete(s.calls, it.call.ID)
+			delete(s.ids, it.id)
+		}
+		s.items = s.items[:s.first]
 		s.gaveUp = true
 	}
-	s.open, s.held, s.pieces = 0, s.held[:0], s.pieces[:0]
+	s.open, s.current = 0, 0
+	s.held, s.pieces, s.fixed, s.deciding = s.held[:0], s.pieces[:0], s.fixed[:0], s.deciding[:0]
 }
 
 func (s *responsesStream) Release(rulings []Ruling) []byte {
@@ -937,10 +1005,15 @@ func (s *responsesStream) Release(rulings []Ruling) []byte {
 			s.items[n].ruling = rulings[k]
 		}
 	}
-	if len(s.pieces) == 2 && s.pieces[0].role == begun {
-		s.pieces[0].first = true // no event between the two brings arguments
+	// Where no event between the two brings a call's arguments, its first copy
+	// does when it is replaced.
+	for k := range s.pieces {
+		p := &s.pieces[k]
+		p.first = p.first || p.role == begun && !slices.ContainsFunc(s.pieces, func(o respPiece) bool {
+			return o.call == p.call && (o.role == part || o.role == joined)
+		})
 	}
-	s.open, s.deciding = 0, s.deciding[:0]
+	s.deciding = s.deciding[:0]
 	out := s.edited(s.held)
 	s.pieces, s.fixed = s.pieces[:0], s.fixed[:0]
 	return out

@@ -108,6 +108,17 @@ func ended(in []string) []string {
 	return append(in, rEnd("completed"))
 }
 
+// bare leaves output_index out, as some compatible servers do.
+func bare(data []string) (out []string) {
+	for _, d := range data {
+		if i := strings.Index(d, `"output_index":`); i >= 0 {
+			d = d[:i] + d[i+len(`"output_index":0,`):]
+		}
+		out = append(out, d)
+	}
+	return out
+}
+
 func TestResponsesStream(t *testing.T) {
 	call := rCall(0, "a", "bash", `{"command":"ls"}`)
 	done := rEnd("completed", rFunc("a", "bash", `{"command":"ls"}`))
@@ -136,6 +147,9 @@ func TestResponsesStream(t *testing.T) {
 		{"no response at the end", rStream(call, `{"type":"response.completed","n":0}`), []string{lsA}, ""},
 		{"nothing at the end", rStream(call), []string{lsA}, "reply: it ends without response.completed, response.incomplete or response.failed"},
 		{"keep-alives inside", rStream(call[:2], `{"type":"keepalive","n":0}`, call[2:], done), []string{lsA}, ""},
+		{"items that end together", rStream(rText(0)[:4], rAdded(1, rFunc("a", "A", "")), rDelta("function_call_arguments", 1, "fc_a", "{}"), rAdded(2, rFunc("b", "B", "")), rArgsDone(2, "fc_b", `{"x":1}`), rAdded(3, rReasoning), rDone(0, rMessage), rDone(2, rFunc("b", "B", `{"x":1}`)), rDone(1, rFunc("a", "A", "{}")), rDone(3, rReasoning), rEnd("completed", rMessage, rFunc("a", "A", "{}"), rFunc("b", "B", `{"x":1}`), rReasoning)), []string{"0 a A {}", `1 b B {"x":1}`}, ""},
+		{"no index anywhere, items that end together", rStream(bare(append(rText(0)[:4:4], rAdded(1, `{"type":"function_call","call_id":"fc_a","name":"A","arguments":""}`), rDelta("function_call_arguments", 1, "fc_a", "{}"), rAdded(2, rFunc("b", "B", "")), rDelta("function_call_arguments", 2, "fc_b", "{}"), rDone(0, rMessage), rDone(1, `{"type":"function_call","call_id":"fc_a","name":"A","arguments":"{}"}`), rDone(2, rFunc("b", "B", "{}")), rEnd("completed", rMessage)))), []string{"0 fc_a A {}", "1 b B {}"}, ""},
+		{"dropped: failed while a whole call waits for another", rStream(call[:3], rAdded(1, rFunc("b", "B", "")), call[4], rEnd("failed")), nil, ""},
 		{"the whole reply in one event", []string{rEnd("completed", rMessage, rFunc("a", "A", "{}"), rCustom("b", "B", "text"))}, []string{"0 a A {}", "1 b B text"}, ""},
 		{"created, then all in one event", rStream(done), []string{lsA}, ""},
 		{"[DONE] at the end", rStream(call, done, "[DONE]"), []string{lsA}, ""},
@@ -177,17 +191,27 @@ func TestResponsesStream(t *testing.T) {
 		{"an index that skips", rStream(rAdded(1, whole)), nil, "output_item.added: its output_index is not 0, the next one"},
 		{"an index that repeats", rStream(rText(0), rAdded(0, whole)), nil, "output_item.added: its output_index is not 1, the next one"},
 		{"an index of 0.0", rStream(swap(rAdded(0, whole), `"output_index":0`, `"output_index":0.0`)), nil, "output_item.added: its output_index is not 0, the next one"},
-		{"no index", rStream(swap(rAdded(0, whole), `"output_index":0,`, ``)), nil, "output_item.added: its output_index is not 0, the next one"},
-		{"a call inside of a call", rStream(call[:2], rAdded(1, rFunc("b", "B", ""))), nil, "output_item.added: an item that begins inside of a call"},
-		{"a message inside of a call", rStream(call[:2], rAdded(1, rMessage)), nil, "output_item.added: an item that begins inside of a call"},
-		{"a message that ends inside of a call", rStream(rText(0)[:4], rAdded(1, rFunc("a", "A", "")), rDone(0, rMessage)), nil, "output_item.done: an item that ends inside of another one, a call"},
+		{"an index that is a text", rStream(swap(rAdded(0, whole), `"output_index":0`, `"output_index":"0"`)), nil, "output_item.added: its output_index is not 0, the next one"},
+		{"no index after one", rStream(call, swap(rAdded(1, rFunc("b", "B", "")), `"output_index":1,`, ``)), []string{lsA}, "output_item.added: its output_index is not 1, the next one"},
+		{"an index after none", rStream(bare(call), rAdded(1, rFunc("b", "B", ""))), []string{lsA}, "output_item.added: an output_index, in a stream without"},
+		{"a fragment with an index, in a stream without", rStream(bare(call[:1]), call[1]), nil, "event response.function_call_arguments.delta: it is not about the call that takes fragments"},
+		{"a fragment without an index, in a stream with", rStream(call[:1], bare(call)[1]), nil, "event response.function_call_arguments.delta: it is not about the call that takes fragments"},
+		{"a fragment with neither an index nor an id", rStream(bare(call[:1]), swap(bare(call)[1], `"item_id":"fc_a",`, ``)), nil, `event response.function_call_arguments.delta: its item_id is not "fc_a", the open call's`},
+		{"text with the id of a call and no index", rStream(bare(call[:1]), bare([]string{rDelta("output_text", 0, "fc_a", "x")})), nil, `event response.output_text.delta: it is about an item of type "function_call"`},
+		{"a call between the fragments of another", rStream(call[:2], rAdded(1, rFunc("b", "B", "")), call[2]), nil, "event response.function_call_arguments.delta: it is not about the call that takes fragments"},
+		{"a message between the fragments of a call", rStream(call[:2], rAdded(1, rMessage), call[2]), nil, "event response.function_call_arguments.delta: it is not about the call that takes fragments"},
+		{"a message that ends between the fragments of a call", rStream(rText(0)[:4], rAdded(1, rFunc("a", "A", "")), rDone(0, rMessage), rDelta("function_call_arguments", 1, "fc_a", "{}")), nil, "event response.function_call_arguments.delta: it is not about the call that takes fragments"},
+		{"arguments that are joined after another item began", rStream(call[:3], rAdded(1, rMessage), call[3]), nil, "event response.function_call_arguments.done: it is not about the call that takes fragments"},
+		{"arguments that come after another item", rStream(call[0], rAdded(1, rMessage), call[4]), nil, "output_item.done: arguments of a call that come after another item"},
+		{"a call that is cut short by another item", rStream(call[:2], rAdded(1, rMessage), call[4]), nil, "output_item.done: the call is not what the fragments say"},
+		{"an item that only ends inside of a call", rStream(call[:3], rDone(1, rFunc("b", "B", ""))), nil, "item: some items are added and some only end"},
 		{"text inside of a call, of an item that had begun", rStream(rText(0)[:2], rAdded(1, rFunc("a", "A", "")), rDelta("output_text", 0, "msg_1", "hi"), rDone(1, rFunc("a", "A", "{}"))), []string{"0 a A {}"}, ""},
 		{"text of a call", rStream(call[:2], rDelta("output_text", 0, "fc_a", "x")), nil, `event response.output_text.delta: it is about an item of type "function_call"`},
-		{"arguments of a message", rStream(rText(0)[:2], rDelta("function_call_arguments", 0, "msg_1", "{}")), nil, "event response.function_call_arguments.delta: it is not about the call that is open"},
-		{"arguments after the end of the call", rStream(call, rDelta("function_call_arguments", 0, "fc_a", " ")), []string{lsA}, "event response.function_call_arguments.delta: it is not about the call that is open"},
+		{"arguments of a message", rStream(rText(0)[:2], rDelta("function_call_arguments", 0, "msg_1", "{}")), nil, "event response.function_call_arguments.delta: it is not about the call that takes fragments"},
+		{"arguments after the end of the call", rStream(call, rDelta("function_call_arguments", 0, "fc_a", " ")), []string{lsA}, "event response.function_call_arguments.delta: it is not about the call that takes fragments"},
 		{"a text for a function", rStream(call[:1], rDelta("custom_tool_call_input", 0, "fc_a", "x")), nil, `event response.custom_tool_call_input.delta: it is about an item of type "function_call"`},
 		{"a fragment for another id", rStream(call[:1], rDelta("function_call_arguments", 0, "fc_b", "x")), nil, `event response.function_call_arguments.delta: its item_id is not "fc_a", the open call's`},
-		{"a fragment for another index", rStream(rText(0), rAdded(1, rFunc("a", "A", "")), rDelta("function_call_arguments", 0, "fc_a", "x")), nil, "event response.function_call_arguments.delta: it is not about the call that is open"},
+		{"a fragment for another index", rStream(rText(0), rAdded(1, rFunc("a", "A", "")), rDelta("function_call_arguments", 0, "fc_a", "x")), nil, "event response.function_call_arguments.delta: it is not about the call that takes fragments"},
 		{"a fragment that is an object", rStream(call[:1], `{"type":"response.function_call_arguments.delta","n":0,"output_index":0,"delta":{}}`), nil, "event response.function_call_arguments.delta: its delta is an object, not a string"},
 		{"a fragment after the whole", rStream(call[:4], call[2]), nil, "event response.function_call_arguments.delta: a fragment after the whole"},
 		{"a fragment besides arguments at the start", rStream(rAdded(0, whole), rDelta("function_call_arguments", 0, "fc_a", " ")), nil, "event response.function_call_arguments.delta: a fragment of a call that had its arguments when it began"},
@@ -298,6 +322,8 @@ func TestResponsesRefusals(t *testing.T) {
 		{"arguments at the start", rStream(rAdded(0, rFunc("a", "bash", "{}")), rDelta("function_call_arguments", 0, "fc_a", ""), rDone(0, rFunc("a", "bash", "{}")), rEnd("incomplete", rFunc("a", "bash", "{}"))),
 			rStream(rAdded(0, refusedFunc("a")), rDelta("function_call_arguments", 0, "fc_a", ""), rDone(0, refusedFunc("a")), rEnd("incomplete", refusedFunc("a")))},
 		{"no arguments at all", rStream(rDone(0, `{"id":"fc_a","type":"function_call","call_id":"a","name":"bash"}`)), rStream(rDone(0, `{"id":"fc_a","type":"function_call","call_id":"a","name":"bash","arguments":"{\"command\":\"false\"}"}`))},
+		{"an unknown item beside an open call", rStream(rAdded(0, empty("a")), rDelta("function_call_arguments", 0, "fc_a", "{}"), rAdded(1, rUnknown), rDone(0, rFunc("a", "bash", "{}")), rDone(1, rUnknown)),
+			rStream(rAdded(0, empty("a")), rDelta("function_call_arguments", 0, "fc_a", `{"command":"false"}`), rAdded(1, `{"id":"msg_xx_1","type":"message","status":"in_progress","role":"assistant","content":[]}`), rDone(0, refusedFunc("a")), rDone(1, `{"id":"msg_xx_1","type":"message","status":"completed","role":"assistant","content":[{"type":"output_text","annotations":[],"text":`+string(tape.Quote(nil, withheldText("agent_call")))+`}]}`))},
 		{"no fragments", rStream(rAdded(0, empty("a")), rDone(0, rFunc("a", "bash", "{}"))), rStream(rAdded(0, refusedFunc("a")), rDone(0, refusedFunc("a")))},
 		{"a text", rStream(rAdded(0, rCustom("a", "exec", "")), rDelta("custom_tool_call_input", 0, "ctc_a", "rm"), rInputDone(0, "ctc_a", "rm"), rDone(0, rCustom("a", "exec", "rm")), rEnd("completed", rCustom("a", "exec", "rm"))),
 			rStream(rAdded(0, rCustom("a", "exec", "")), rDelta("custom_tool_call_input", 0, "ctc_a", `{"command":"false"}`), rInputDone(0, "ctc_a", `{"command":"false"}`), rDone(0, rCustom("a", "exec", `{"command":"false"}`)), rEnd("completed", rCustom("a", "exec", `{"command":"false"}`)))},
