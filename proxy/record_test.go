@@ -13,15 +13,15 @@ import (
 	"github.com/guardproxy/guardproxy/guards"
 )
 
-// recorder keeps what Recorded gets, without releasing it.
-type recorder struct {
+// exchanges keeps what Recorded gets, without releasing it.
+type exchanges struct {
 	mu  sync.Mutex
 	got []*Exchange
 	ch  chan struct{}
 }
 
-func recordingOf(o *Options) *recorder {
-	r := &recorder{ch: make(chan struct{}, 1000)}
+func recordingOf(o *Options) *exchanges {
+	r := &exchanges{ch: make(chan struct{}, 1000)}
 	o.Recorded = func(x *Exchange) {
 		r.mu.Lock()
 		r.got = append(r.got, x)
@@ -32,7 +32,7 @@ func recordingOf(o *Options) *recorder {
 }
 
 // wait returns the first n exchanges.
-func (r *recorder) wait(t *testing.T, n int) []*Exchange {
+func (r *exchanges) wait(t *testing.T, n int) []*Exchange {
 	t.Helper()
 	for range n {
 		select {
@@ -72,7 +72,7 @@ func TestRecorded(t *testing.T) {
 		"an upstream that hangs up":   {"/v1/messages", messagesAsk, func(http.ResponseWriter) { panic(http.ErrAbortHandler) }, `0     false []`, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var rec *recorder
+			var rec *exchanges
 			r := newRig(t, func(w http.ResponseWriter, _ *http.Request) { c.answer(w) }, func(o *Options) {
 				rec = recordingOf(o)
 				if c.refuse {
@@ -115,7 +115,7 @@ func say(status int, body string) func(http.ResponseWriter) {
 
 // What was not sent is not recorded.
 func TestUnsentIsNotRecorded(t *testing.T) {
-	var rec *recorder
+	var rec *exchanges
 	r := newRig(t, func(w http.ResponseWriter, _ *http.Request) { say(200, `{"content":[]}`)(w) }, func(o *Options) { rec = recordingOf(o) })
 	r.send("/v1/messages", `{"messages":`)
 	r.send("/v1/messages", `{"tools":[{"name":"guardproxy_refused"}]}`)
@@ -129,7 +129,7 @@ func TestUnsentIsNotRecorded(t *testing.T) {
 // The memory of a recorded exchange is not used for another one until it is
 // released, though bodies live in a pool.
 func TestRecordedBodiesStay(t *testing.T) {
-	var rec *recorder
+	var rec *exchanges
 	r := newRig(t, func(w http.ResponseWriter, _ *http.Request) { say(200, `{"content":[]}`)(w) }, func(o *Options) { rec = recordingOf(o) })
 	const senders, each = 4, 25
 	var wg sync.WaitGroup

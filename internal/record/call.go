@@ -16,12 +16,15 @@ func (x *Exchange) Judged(c *Call) (*guards.Call, bool) {
 		return nil, false
 	}
 	raw := c.ArgumentsRaw
-	if f.Arguments != nil {
-		raw = f.Arguments
+	if f.ArgumentsRaw != nil {
+		raw = f.ArgumentsRaw
 	}
 	g := &guards.Call{ID: c.ID, Name: c.Tool, Arguments: raw, ArgumentsRaw: string(raw), Kind: c.Kind, Client: x.Agent, Dialect: x.Dialect, Model: f.Model,
 		Session: guards.Session{ID: x.Session, Mode: f.Mode, Approval: f.Approval, Workspace: f.Workspace, Turn: f.Turn, Calls: f.Calls, Index: f.Index}}
-	if len(raw) == 0 {
+	switch {
+	case f.Arguments != nil:
+		g.Arguments = f.Arguments
+	case len(raw) == 0:
 		g.Arguments = []byte("{}")
 	}
 	if f.Shell != nil {
@@ -39,7 +42,10 @@ func NewCall(g *guards.Call, raw []byte) Call {
 	c := Call{ID: g.ID, Tool: g.Name, Kind: g.Kind, ArgumentsRaw: raw, Facts: Facts{Judged: true, Model: g.Model,
 		Mode: g.Session.Mode, Approval: g.Session.Approval, Workspace: g.Session.Workspace, Turn: g.Session.Turn, Calls: g.Session.Calls, Index: g.Session.Index}}
 	if g.ArgumentsRaw != string(raw) {
-		c.Facts.Arguments = append([]byte{}, g.ArgumentsRaw...)
+		c.Facts.ArgumentsRaw = append([]byte{}, g.ArgumentsRaw...)
+	}
+	if same := g.ArgumentsRaw == "" && string(g.Arguments) == "{}" || g.ArgumentsRaw == string(g.Arguments); !same {
+		c.Facts.Arguments = append([]byte{}, g.Arguments...)
 	}
 	if g.Shell != nil {
 		c.Facts.Shell = &Shell{Argv: slices.Clone(g.Shell.Argv), Opaque: g.Shell.Opaque}

@@ -89,6 +89,9 @@ func (c *Call) append(dst []byte) []byte {
 	f := object{dst: append(o.dst, '{')}
 	f.flag("judged", c.Facts.Judged)
 	f.str("model", c.Facts.Model)
+	if c.Facts.ArgumentsRaw != nil {
+		f.bytes("arguments_raw", c.Facts.ArgumentsRaw)
+	}
 	if c.Facts.Arguments != nil {
 		f.bytes("arguments", c.Facts.Arguments)
 	}

@@ -132,8 +132,12 @@ type Facts struct {
 	// refused before, and have the session's facts alone.
 	Judged bool
 	Model  string
-	// Arguments are the bytes as they were judged, nil when they are the
+	// ArgumentsRaw are the bytes as they were judged, nil when they are the
 	// call's ArgumentsRaw.
+	ArgumentsRaw []byte
+	// Arguments are the object that was judged, nil when it is those bytes
+	// ({} for none): a custom tool takes a text, and the guards see an object
+	// that holds it.
 	Arguments []byte
 	Shell     *Shell
 	Paths     []Path

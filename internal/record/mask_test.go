@@ -152,7 +152,7 @@ func TestTheRequestsOwnCredentialIsMasked(t *testing.T) {
 	h.Set("Authorization", "Bearer my-own-gateway-password")
 	id, secrets := testMasker.Credential(h)
 	x := &Exchange{ClientBody: []byte(`{"a":"my-own-gateway-password"}`), Calls: []Call{{ArgumentsRaw: []byte(`{"command":"echo my-own-gateway-password"}`),
-		Facts: Facts{Arguments: []byte(`my-own-gateway-password`), Shell: &Shell{Argv: [][]string{{"echo", "my-own-gateway-password"}}}, Paths: []Path{{Path: "/my-own-gateway-password"}}}}}}
+		Facts: Facts{ArgumentsRaw: []byte(`my-own-gateway-password`), Arguments: []byte(`my-own-gateway-password`), Shell: &Shell{Argv: [][]string{{"echo", "my-own-gateway-password"}}}, Paths: []Path{{Path: "/my-own-gateway-password"}}}}}}
 	x.UpstreamBody = x.ClientBody
 	argv := x.Calls[0].Facts.Shell
 	testMasker.MaskExchange(x, secrets...)
@@ -160,7 +160,7 @@ func TestTheRequestsOwnCredentialIsMasked(t *testing.T) {
 	if bytes.Contains(text, []byte("gateway")) {
 		t.Errorf("left in %s", text)
 	}
-	if x.Calls[0].Masked != 4 || len(x.Masked.ClientBody) != 1 || x.Rewritten() {
+	if x.Calls[0].Masked != 5 || len(x.Masked.ClientBody) != 1 || x.Rewritten() {
 		t.Errorf("%+v", x)
 	}
 	if argv.Argv[0][1] != "my-own-gateway-password" {

@@ -426,7 +426,7 @@ func (d *decoder) call(o int) Call {
 	if f < 0 {
 		return c
 	}
-	c.Facts = Facts{Judged: d.flag(f, "judged"), Model: d.str(f, "model"), Arguments: d.bytes(f, "arguments"),
+	c.Facts = Facts{Judged: d.flag(f, "judged"), Model: d.str(f, "model"), ArgumentsRaw: d.bytes(f, "arguments_raw"), Arguments: d.bytes(f, "arguments"),
 		Mode: d.str(f, "mode"), Approval: d.str(f, "approval"), Workspace: d.str(f, "workspace"),
 		Turn: d.num(f, "turn"), Calls: d.num(f, "calls"), Index: d.num(f, "index")}
 	if s := d.member(f, "shell", tape.Object, "an object"); s >= 0 {

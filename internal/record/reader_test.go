@@ -36,6 +36,9 @@ var (
 			Facts: Facts{Judged: rapid.Bool().Draw(t, "judged"), Model: anyText.Draw(t, "model"), Mode: anyText.Draw(t, "mode"), Approval: anyText.Draw(t, "approval"),
 				Workspace: anyText.Draw(t, "workspace"), Turn: rapid.IntRange(0, 1e6).Draw(t, "turn"), Calls: rapid.IntRange(0, 99).Draw(t, "calls"), Index: rapid.IntRange(0, 255).Draw(t, "index"),
 				Paths: rapid.SliceOfN(anyPath, 0, 2).Draw(t, "paths")}}
+		if rapid.Bool().Draw(t, "text") {
+			c.Facts.ArgumentsRaw = anyBytes.Draw(t, "judged text")
+		}
 		if rapid.Bool().Draw(t, "edited") {
 			c.Facts.Arguments = anyBytes.Draw(t, "judged arguments")
 		}
@@ -82,8 +85,10 @@ func keep(x *Exchange) *Exchange {
 	c.Calls = append([]Call(nil), x.Calls...)
 	for i := range c.Calls {
 		c.Calls[i].ArgumentsRaw = bytes.Clone(c.Calls[i].ArgumentsRaw)
-		if a := c.Calls[i].Facts.Arguments; a != nil {
-			c.Calls[i].Facts.Arguments = append([]byte{}, a...)
+		for _, a := range []*[]byte{&c.Calls[i].Facts.ArgumentsRaw, &c.Calls[i].Facts.Arguments} {
+			if *a != nil {
+				*a = append([]byte{}, *a...)
+			}
 		}
 	}
 	return &c
@@ -239,7 +244,12 @@ func TestJudgedCallsAreRebuilt(t *testing.T) {
 		g := &guards.Call{ID: anyText.Draw(t, "id"), Name: anyText.Draw(t, "name"), ArgumentsRaw: object.Draw(t, "judged"), Kind: "shell", Client: "codex", Dialect: "openai-chat", Model: anyText.Draw(t, "model"),
 			Session: guards.Session{ID: "s", Mode: "read-only", Approval: "never", Workspace: anyText.Draw(t, "workspace"), Turn: rapid.IntRange(0, 9).Draw(t, "turn"), Calls: 3, Index: 1}}
 		g.Arguments = json.RawMessage(g.ArgumentsRaw)
-		if g.ArgumentsRaw == "" {
+		switch {
+		case rapid.Bool().Draw(t, "a text"):
+			g.ArgumentsRaw = anyText.Draw(t, "text")
+			text, _ := json.Marshal(g.ArgumentsRaw)
+			g.Arguments = json.RawMessage(`{"input":` + string(text) + `}`)
+		case g.ArgumentsRaw == "":
 			g.Arguments = json.RawMessage("{}")
 		}
 		if rapid.Bool().Draw(t, "shell") {

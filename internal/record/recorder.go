@@ -196,7 +196,7 @@ func (r *Recorder) Add(x *Exchange, prepare func(*Exchange), done func()) {
 		e.size += int64(len(x.UpstreamBody))
 	}
 	for _, c := range x.Calls {
-		e.size += int64(len(c.ArgumentsRaw) + len(c.Facts.Arguments))
+		e.size += int64(len(c.ArgumentsRaw) + len(c.Facts.ArgumentsRaw) + len(c.Facts.Arguments))
 	}
 	r.mu.Lock()
 	// One exchange always fits: it was in memory anyway.
@@ -458,6 +458,7 @@ func (m *Masker) MaskExchange(x *Exchange, secrets ...string) {
 			*v, c.Masked = masked, c.Masked+n
 		}
 		bytes(&c.ArgumentsRaw)
+		bytes(&c.Facts.ArgumentsRaw)
 		bytes(&c.Facts.Arguments)
 		if s := c.Facts.Shell; s != nil {
 			argv := make([][]string, len(s.Argv))
