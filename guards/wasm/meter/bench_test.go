@@ -4,6 +4,8 @@ import (
 	"os"
 	"testing"
 
+	"github.com/tetratelabs/wazero"
+
 	"github.com/guardproxy/guardproxy/guards/wasm/internal/assemble"
 )
 
@@ -95,10 +97,21 @@ func BenchmarkMetered(b *testing.B) {
 		for _, side := range []struct {
 			name   string
 			module []byte
-		}{{"stock", k.module}, {"metered", metered}} {
+			config wazero.RuntimeConfig
+		}{
+			{"stock", k.module, runtimeConfig()},
+			{"metered", metered, runtimeConfig()},
+			// The engine's own way to stop a loop, and loops only.
+			{"stock-with-deadline", k.module, runtimeConfig().WithCloseOnContextDone(true)},
+		} {
 			b.Run(name+"/"+side.name, func(b *testing.B) {
 				h := &host{}
-				f := instantiate(b, h, side.module).ExportedFunction("run")
+				m, done, err := startWith(b.Context(), side.config, h, side.module)
+				defer done()
+				if err != nil {
+					b.Fatal(err)
+				}
+				f := m.ExportedFunction("run")
 				var stack [1]uint64
 				for b.Loop() {
 					h.left = 1 << 40

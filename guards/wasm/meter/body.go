@@ -124,6 +124,7 @@ type validator struct {
 	// before it was set, or -1 once its value is counted.
 	saved, low, epoch int
 	epochs            []int
+	wide              bool // some value is a vector
 	// current is the segment that is being read. Unreachable code has the
 	// segment dead, which nothing pays for.
 	current int32
@@ -158,6 +159,7 @@ func (v *validator) body(t FuncType, index int) {
 	v.f.code = make([]byte, 0, v.end-v.at)
 	v.stack, v.blocks = v.stack[:0], v.blocks[:0]
 	v.highest, v.saved, v.low, v.epoch = 0, 0, 0, 0
+	v.wide = slices.Contains(v.locals, V128)
 	v.epochs = append(v.epochs[:0], make([]int, len(v.locals))...)
 	v.current = v.segment(-1)
 	v.dead = v.segment(-1)
@@ -170,7 +172,7 @@ func (v *validator) body(t FuncType, index int) {
 		fail(v.at, "function %d has bytes behind its end", index)
 	}
 	v.f.fold()
-	v.f.frame = frameSize(len(v.locals) + v.highest + v.saved)
+	v.f.frame = frameSize(len(v.locals)+v.highest+v.saved, v.wide)
 }
 
 func (v *validator) readLocals(t FuncType, index int) {
@@ -242,6 +244,7 @@ func (f *function) fold() {
 }
 
 func (v *validator) push(t ValueType) {
+	v.wide = v.wide || t == V128
 	v.stack = append(v.stack, t)
 	v.highest = max(v.highest, len(v.stack))
 }

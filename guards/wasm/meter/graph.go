@@ -13,8 +13,14 @@ package meter
 // counted.
 
 // frameSize estimates the native stack of one call of a function that holds
-// so many values: what the engine saves around a call, and a word a value.
-func frameSize(values int) int { return 96 + 8*values }
+// so many values: what the engine saves around a call, and a word a value, or
+// two for vectors.
+func frameSize(values int, wide bool) int {
+	if wide {
+		values *= 2
+	}
+	return 96 + 8*values
+}
 
 // graph numbers nodes: first the defined functions, then types.
 type graph struct {

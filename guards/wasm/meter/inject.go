@@ -13,7 +13,11 @@ type injected struct {
 	fuel, stack   uint32 // globals
 }
 
-// inject encodes the metered module. It uses m up.
+// maxGrowth is how many times the largest module a metered one may have. Code
+// of compilers grows by a quarter; code that is nothing but loops, tenfold.
+const maxGrowth = 4
+
+// inject encodes the metered module, or refuses it. It uses m up.
 func (m *module) inject() []byte {
 	in := injected{
 		refill: uint32(m.imports),
@@ -52,6 +56,9 @@ func (m *module) inject() []byte {
 		f := &m.functions[i]
 		body = in.meter(append(body[:0], f.locals...), f, func(c edge) bool { return counted(i, c) })
 		code.b = append(appendU32(code.b, uint32(len(body))), body...)
+		if len(code.b) > maxGrowth*m.lim.Module {
+			refuse("", "its code grows to more than %d bytes when it is metered", maxGrowth*m.lim.Module)
+		}
 	}
 	code.n = len(m.functions)
 	body = in.paySized(body[:0])

@@ -270,10 +270,11 @@ func Vet(module []byte, l Limits) (*Info, error) {
 // Meter vets a module and returns it with its counters injected; the Info is
 // of the module as it came. The result is a function of the arguments, bytes
 // for bytes. It shares no memory with module.
-func Meter(module []byte, l Limits) ([]byte, *Info, error) {
+func Meter(module []byte, l Limits) (metered []byte, info *Info, err error) {
 	m, err := vet(module, l.withDefaults())
 	if err != nil {
 		return nil, nil, err
 	}
+	defer catch(&err)
 	return m.inject(), m.info, nil
 }

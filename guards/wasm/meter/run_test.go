@@ -70,7 +70,11 @@ func instantiate(t testing.TB, h *host, b []byte) api.Module {
 
 // start instantiates a module; done frees it.
 func start(ctx context.Context, h *host, b []byte) (m api.Module, done func(), err error) {
-	r := wazero.NewRuntimeWithConfig(ctx, runtimeConfig())
+	return startWith(ctx, runtimeConfig(), h, b)
+}
+
+func startWith(ctx context.Context, c wazero.RuntimeConfig, h *host, b []byte) (m api.Module, done func(), err error) {
+	r := wazero.NewRuntimeWithConfig(ctx, c)
 	done = func() { r.Close(ctx) }
 	if err = h.offer(ctx, r); err == nil {
 		m, err = r.InstantiateWithConfig(ctx, b, wazero.NewModuleConfig().WithName("").WithStartFunctions())

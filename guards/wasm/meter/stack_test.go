@@ -47,23 +47,44 @@ func many(calls int) []byte {
 	})
 }
 
-func TestStackX(t *testing.T) {
-	for name, module := range map[string][]byte{"1": deep(1), "10": deep(10), "100": deep(100), "1000": deep(1000), "many10": many(10), "many1000": many(1000)} {
-		l := Limits{}.withDefaults()
-		m := decode(module, l)
-		frame := m.functions[0].frame
-		metered := m.inject()
-		h := &host{}
-		f := instantiate(t, h, metered).ExportedFunction("run")
-		h.left = 1 << 40
-		runtime.GC()
-		var before, after runtime.MemStats
-		runtime.ReadMemStats(&before)
-		_, err := f.Call(t.Context(), 0)
-		runtime.ReadMemStats(&after)
-		if h.why != errStack {
-			t.Errorf("%s: %v", name, err)
+// The estimate of native stack holds: whatever a recursion saves in each call,
+// the engine's stack stays near the limit. It is doubled as it grows, and all
+// of its sizes are counted here: six times the limit is what a stack of one and
+// a half times the limit has had.
+func TestStackEstimate(t *testing.T) {
+	vectors := recursive(0, func(f int64) []byte {
+		var b []byte
+		for i := range 100 {
+			b = cat(b, I("local.get", 0), I("i32.const", int64(i)), I("i32.add"), op(0xfd, 15)) // i8x16.splat
 		}
-		t.Log(name, frame, l.Stack/frame, (after.TotalAlloc-before.TotalAlloc)>>10)
+		b = cat(b, I("local.get", 0), I("i32.const", 1), I("i32.add"), I("call", f), I("local.set", 0))
+		b = cat(b, assemble.Repeat(99, op(0xfd, 110)), op(0xfd, 21, 0)) // i8x16.add, extract_lane_s
+		b = cat(b, I("local.get", 0), I("i32.add"))
+		return b
+	})
+	for name, module := range map[string][]byte{
+		"a local": deep(1), "10 locals": deep(10), "100 locals": deep(100), "1,000 locals": deep(1000),
+		"10 calls": many(10), "1,000 calls": many(1000), "vectors": vectors,
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := Limits{}.withDefaults()
+			m := decode(module, l)
+			frame := m.functions[0].frame
+			h := &host{left: 1 << 40}
+			f := instantiate(t, h, m.inject()).ExportedFunction("run")
+			runtime.GC()
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			_, err := f.Call(t.Context(), 0)
+			runtime.ReadMemStats(&after)
+			if h.why != errStack {
+				t.Fatalf("it was not stopped for its stack: %v", err)
+			}
+			used := after.TotalAlloc - before.TotalAlloc
+			t.Logf("%d bytes a frame, %d frames, %d KiB in all", frame, l.Stack/frame, used>>10)
+			if used > 6*uint64(l.Stack) {
+				t.Errorf("its stacks had %d KiB in all, the limit is %d KiB", used>>10, l.Stack>>10)
+			}
+		})
 	}
 }

@@ -398,13 +398,19 @@ func TestLaboriousModules(t *testing.T) {
 				m.FuncRaw(":", slices.Concat(op(1), assemble.U(2000), op(0x7f, 0x0b)))
 			}
 		}),
+		// Metering makes ten bytes of one.
+		"loops": guard(func(m *assemble.Module) {
+			for range 14 {
+				m.Func(":", "", assemble.Repeat(300_000, I("loop"), I("end")))
+			}
+		}),
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, _, err := Meter(module, Limits{})
-			if err == nil {
+			out, info, err := Meter(module, Limits{})
+			if err == nil || out != nil || info != nil {
 				t.Fatalf("%d bytes are accepted", len(module))
 			}
-			if !strings.Contains(err.Error(), "laborious") && !strings.Contains(err.Error(), "locals in all") {
+			if !slices.ContainsFunc([]string{"laborious", "locals in all", "when it is metered"}, func(s string) bool { return strings.Contains(err.Error(), s) }) {
 				t.Errorf("got %v", err)
 			}
 		})
