@@ -57,6 +57,7 @@ func rootCapNumbers() []int {
 type scene struct {
 	launcher  string
 	root      bool     // uid 0
+	userns    bool     // uid 0 needs a user namespace for the others
 	freshProc bool     // a new /proc can be mounted
 	procFiles []string // what of a fresh /proc is covered read-only
 	emptied   []string // directories of sockets: /run, $XDG_RUNTIME_DIR
@@ -122,8 +123,10 @@ func bwrapArgs(s scene, p Policy, argv []string) ([]string, LaunchSpec) {
 		a = append(a, "--cap-add", "CAP_SETPCAP")
 		spec.Caps = rootCapNumbers()
 	} else {
-		a = append(a, "--unshare-user")
 		spec.Processes = processLimit
+	}
+	if !s.root || s.userns {
+		a = append(a, "--unshare-user")
 	}
 	a = append(a, "--new-session", "--die-with-parent", "--json-status-fd", strconv.Itoa(fd(pipes, BubblewrapPipe)))
 

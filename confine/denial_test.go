@@ -13,7 +13,9 @@ func TestClassify(t *testing.T) {
 		policy:      Policy{Mode: WorkspaceWrite, Workspace: "/w", Dir: "/w/sub", Hidden: []string{"/h/.ssh"}, Masks: []string{"/h/own"}},
 		Enforcement: Enforcement{Runner: runBubblewrap, Writable: []string{"/w"}},
 	}
-	could := func(path string, write bool) bool { return Within(path, "/h") || Within(path, "/w") || path == "/tmp/theirs" }
+	could := func(path string, write bool) bool {
+		return Within(path, "/h") || Within(path, "/w") || path == "/tmp/theirs"
+	}
 	for _, c := range []struct {
 		name   string
 		exit   int

@@ -4,6 +4,7 @@ package confine
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -52,6 +53,38 @@ func find(o Options) (rung, []Missing, error) {
 	return nil, nil, &Unavailable{Rungs: missing}
 }
 
+// diagnose looks at each rung.
+func diagnose(o Options) (abi int, states []RungState) {
+	abi = landlockABI()
+	launcher, err := o.launcher()
+	if err == nil {
+		_, err = os.Stat(launcher)
+	}
+	if err != nil {
+		for _, r := range []string{runBubblewrap, runLandlock} {
+			states = append(states, RungState{Runner: r, Reason: "no launcher: " + reason(err)})
+		}
+		return abi, states
+	}
+	b, m := findBubblewrap(o, launcher, abi)
+	s := state(runBubblewrap, b, m)
+	if b, ok := b.(*bubblewrap); ok {
+		if !b.freshProc {
+			s.Improve = append(s.Improve, procAdvice())
+		}
+		if b.landlock == 0 {
+			s.Improve = append(s.Improve, "enable Landlock as the second layer: add landlock to lsm= on the kernel command line (Linux 5.19 or newer)")
+		}
+	}
+	states = append(states, s)
+	l, m := findLandlock(launcher, abi)
+	s = state(runLandlock, l, m)
+	if m == nil {
+		s.Improve = append(s.Improve, landlockAdvice(abi))
+	}
+	return abi, append(states, s)
+}
+
 // landlockABI returns the ABI that this kernel enforces as documented, 0 for
 // none. A kernel without the fix of erratum 2 counts as ABI 5: before it,
 // scoped signals also hit threads of one process (Linux, landlock(7), "Errata").
@@ -79,46 +112,44 @@ type bubblewrap struct {
 	command   []string
 	launcher  string
 	freshProc bool
+	userns    bool // root makes a user namespace
 	renames   bool // a filter can hold rename calls for an answer
 	landlock  int
 }
-
-const bwrapAdvice = "install bubblewrap (apt-get install bubblewrap)"
 
 func findBubblewrap(o Options, launcher string, abi int) (rung, *Missing) {
 	command := o.Runner
 	if len(command) == 0 {
 		bwrap, err := findBwrap(o.Path)
 		if err != nil {
-			return nil, &Missing{runBubblewrap, err.Error(), bwrapAdvice}
+			return nil, &Missing{runBubblewrap, err.Error(), installAdvice()}
 		}
 		command = []string{bwrap}
 	} else if st, err := os.Stat(command[0]); !filepath.IsAbs(command[0]) || err != nil || !st.Mode().IsRegular() || st.Mode()&0o111 == 0 {
 		return nil, &Missing{runBubblewrap, fmt.Sprintf("the configured runner %q can't be executed", command[0]), "correct confine.runner"}
 	}
-	r := &bubblewrap{command: command, launcher: resolved(launcher), freshProc: true, renames: true, landlock: abi}
+	best := bubblewrap{command: command, launcher: resolved(launcher), freshProc: true, renames: true, landlock: abi}
 	if abi < minLandlock {
-		r.landlock = 0 // mounts and namespaces hold; ABI 1 would only forbid moving files
-	}
-	err := probe(r)
-	if err == nil {
-		return r, nil
+		best.landlock = 0 // mounts and namespaces hold; ABI 1 would only forbid moving files
 	}
 	// A container may cover parts of /proc; the kernel then refuses a fresh
-	// one. Everything else may still work.
-	r.freshProc = false
-	if probe(r) == nil {
-		return r, nil
+	// one. Everything else may still work. Root in a container may have to
+	// make a user namespace, as users do, to be allowed the others.
+	variants := []bubblewrap{best, best}
+	variants[1].freshProc = false
+	if os.Geteuid() == 0 {
+		variants = append(variants, variants...)
+		variants[2].userns, variants[3].userns = true, true
 	}
-	return nil, &Missing{runBubblewrap, "the probe failed: " + err.Error(), bwrapHelp(err.Error())}
-}
-
-// bwrapHelp chooses advice by what bwrap said; nothing else depends on it.
-func bwrapHelp(text string) string {
-	if strings.Contains(text, "uid map") || strings.Contains(text, "namespace") {
-		return "allow unprivileged user namespaces for bwrap (sysctl user.max_user_namespaces, kernel.apparmor_restrict_unprivileged_userns)"
+	var err error
+	for i := range variants {
+		e := probe(&variants[i])
+		if e == nil {
+			return &variants[i], nil
+		}
+		err = cmp.Or(err, e)
 	}
-	return ""
+	return nil, &Missing{runBubblewrap, "the probe failed: " + err.Error(), namespaceAdvice(err.Error(), sysctl)}
 }
 
 // findBwrap looks bwrap up in a search path: absolute entries only, system
@@ -249,7 +280,7 @@ func guard(p Policy, mounts bool) (*ward.Ward, []string, error) {
 
 // look gathers what the profile needs to know at the moment of one call.
 func (b *bubblewrap) look(p Policy) scene {
-	s := scene{launcher: b.launcher, root: os.Geteuid() == 0, freshProc: b.freshProc, landlock: b.landlock, same: identity(WritableRoots(p))}
+	s := scene{launcher: b.launcher, root: os.Geteuid() == 0, userns: b.userns, freshProc: b.freshProc, landlock: b.landlock, same: identity(WritableRoots(p))}
 	for _, f := range []string{"/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus", "/proc/acpi"} {
 		if _, err := os.Lstat(f); err == nil {
 			s.procFiles = append(s.procFiles, f)
@@ -395,7 +426,7 @@ type landlock struct {
 }
 
 func findLandlock(launcher string, abi int) (rung, *Missing) {
-	const advice = "use Linux 5.19 or newer with Landlock enabled (lsm=landlock,… on the kernel command line)"
+	const advice = "use Linux 5.19 or newer with Landlock enabled: add landlock to lsm= on the kernel command line"
 	switch {
 	case abi == 0:
 		return nil, &Missing{runLandlock, "the kernel has no Landlock, or it is disabled", advice}

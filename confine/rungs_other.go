@@ -13,3 +13,11 @@ func find(Options) (rung, []Missing, error) {
 		{Runner: runLandlock, Reason: reason, Advice: "run the agent in a Linux container or virtual machine"},
 	}}
 }
+
+func diagnose(Options) (abi int, states []RungState) {
+	_, _, err := find(Options{})
+	for _, m := range err.(*Unavailable).Rungs {
+		states = append(states, RungState{Runner: m.Runner, Reason: m.Reason, Improve: []string{m.Advice}})
+	}
+	return 0, states
+}

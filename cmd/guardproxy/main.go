@@ -45,6 +45,7 @@ type cli struct {
 	Guard      guardCmd      `cmd:"" help:"Write, test and look at guards."`
 	Schema     schemaCmd     `cmd:"" help:"Work on tool schemas."`
 	Cachecheck cachecheckCmd `cmd:"" help:"Say where recorded sessions moved the prompt cache, and why."`
+	Doctor     doctorCmd     `cmd:"" help:"Say what confines commands here, and what would improve it."`
 
 	Rewriter rewriterCmd `cmd:"" hidden:""`
 
@@ -150,7 +151,7 @@ func version() string {
 
 // verb is the verb that a command line begins with, and a space.
 func verb(args []string) string {
-	if len(args) > 0 && slices.Contains([]string{"demo", "serve", "exec", "guard", "schema", "cachecheck"}, args[0]) {
+	if len(args) > 0 && slices.Contains([]string{"demo", "serve", "exec", "guard", "schema", "cachecheck", "doctor"}, args[0]) {
 		return args[0] + " "
 	}
 	return ""

@@ -574,10 +574,18 @@ var attempts = []attempt{
 	}, try: func(t *targets) error { return write(t.Out+"/file", unix.O_WRONLY) }, seen: changed},
 	// what stays
 	{name: "life-daemon", kind: "life", apart: true, try: func(t *targets) error {
-		cmd := exec.Command("/bin/sh", "-c", "exec 9>alive; sleep 1000")
+		cmd := exec.Command("/bin/sh", "-c", "exec 9>alive; echo up; exec >&-; sleep 1000")
 		cmd.Dir = t.Work
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-		return cmd.Start()
+		up, err := cmd.StdoutPipe()
+		if err != nil {
+			return err
+		}
+		if err := cmd.Start(); err != nil {
+			return err
+		}
+		_, err = up.Read(make([]byte, 3))
+		return err
 	}, seen: func(s *scene) bool { return s.daemonLives() }},
 }
 

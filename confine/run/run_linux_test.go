@@ -44,6 +44,9 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && slices.Contains([]string{escapeArg, escapeRunArg, escapeStepArg, victimArg}, os.Args[1]) {
 		escapeMain(os.Args)
 	}
+	if len(os.Args) > 1 && slices.Contains([]string{diagnoseArg, fakeABIArg, noNamespaces, coveredProc, containerRoot}, os.Args[1]) {
+		kernelMain(os.Args)
+	}
 	if len(os.Args) > 2 && os.Args[1] == dialArg {
 		c, err := net.Dial("tcp", os.Args[2])
 		if err != nil {
@@ -797,7 +800,6 @@ func TestAsOrdinaryUser(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("not root: the other tests are it")
 	}
-	const nobody = 65534
 	base, err := os.MkdirTemp("/var/tmp", "run-test-user-")
 	if err != nil {
 		t.Skipf("no place that another user can read: %v", err)
