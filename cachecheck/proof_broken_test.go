@@ -17,8 +17,8 @@ import (
 	"github.com/guardproxy/guardproxy/internal/rewrite"
 )
 
-// after is the way up with something done to what it made.
-func after(broken func(body []byte) []byte) Rewrite {
+// rewriteThen is the way up with something done to what it made.
+func rewriteThen(broken func(body []byte) []byte) Rewrite {
 	rw := theRewrite(testRing)
 	return func(dialect string, rules, body []byte) (Rewritten, error) {
 		got, err := rw(dialect, rules, body)
@@ -27,13 +27,13 @@ func after(broken func(body []byte) []byte) Rewrite {
 	}
 }
 
-// once replaces the first old, or nothing.
-func once(old, new string) func([]byte) []byte {
+// onceIn replaces the first old, or nothing.
+func onceIn(old, new string) func([]byte) []byte {
 	return func(body []byte) []byte { return bytes.Replace(body, []byte(old), []byte(new), 1) }
 }
 
 // decode and encode, as a proxy does that does not know better.
-func again(body []byte) []byte {
+func reencode(body []byte) []byte {
 	dec := json.NewDecoder(bytes.NewReader(body))
 	dec.UseNumber()
 	var v any
@@ -44,8 +44,8 @@ func again(body []byte) []byte {
 	return out
 }
 
-// turned changes the order of the keys of an object each time.
-func turned() func([]byte) []byte {
+// turning changes the order of the keys of an object each time.
+func turning() func([]byte) []byte {
 	n := 0
 	return func(body []byte) []byte {
 		n++
@@ -65,39 +65,39 @@ func TestABrokenRewriteIsCaught(t *testing.T) {
 		dialects []string
 		want     Property
 	}{
-		"keys sorted, escapes changed": {rw: func() Rewrite { return after(again) }, want: P2},
+		"keys sorted, escapes changed": {rw: func() Rewrite { return rewriteThen(reencode) }, want: P2},
 		"key order in a message": {rw: func() Rewrite {
-			return after(once(`"role":"user","content":"Look at the tests and fix them."`, `"content":"Look at the tests and fix them.","role":"user"`))
+			return rewriteThen(onceIn(`"role":"user","content":"Look at the tests and fix them."`, `"content":"Look at the tests and fix them.","role":"user"`))
 		}, want: P2},
-		"an escape in a message": {rw: func() Rewrite { return after(once(`\u003ccode`, `<code`)) }, want: P2},
-		"a slash in a tool":      {rw: func() Rewrite { return after(once(`file \/ a`, `file / a`)) }, want: P2},
-		"an escape in a tool":    {rw: func() Rewrite { return after(once(`one. É.`, `one. \u00c9.`)) }, want: P2},
-		"a number":               {rw: func() Rewrite { return after(once(`:1024`, `:1024.0`)) }, want: P2},
-		"white space":            {rw: func() Rewrite { return after(once(`,"stream"`, `, "stream"`)) }, want: P2},
-		"a member more":          {rw: func() Rewrite { return after(once(`"stream":true`, `"stream":true,"seed":1`)) }, want: P2},
-		"a member less":          {rw: func() Rewrite { return after(once(`,"max_tokens":1024`, ``)) }, want: P2},
-		"a message less":         {rw: func() Rewrite { return after(lessMessage) }, want: P2},
-		"a lost marker":          {rw: func() Rewrite { return after(once(marker, ``)) }, want: P6},
+		"an escape in a message": {rw: func() Rewrite { return rewriteThen(onceIn(`\u003ccode`, `<code`)) }, want: P2},
+		"a slash in a tool":      {rw: func() Rewrite { return rewriteThen(onceIn(`file \/ a`, `file / a`)) }, want: P2},
+		"an escape in a tool":    {rw: func() Rewrite { return rewriteThen(onceIn(`one. É.`, `one. \u00c9.`)) }, want: P2},
+		"a number":               {rw: func() Rewrite { return rewriteThen(onceIn(`:1024`, `:1024.0`)) }, want: P2},
+		"white space":            {rw: func() Rewrite { return rewriteThen(onceIn(`,"stream"`, `, "stream"`)) }, want: P2},
+		"a member more":          {rw: func() Rewrite { return rewriteThen(onceIn(`"stream":true`, `"stream":true,"seed":1`)) }, want: P2},
+		"a member less":          {rw: func() Rewrite { return rewriteThen(onceIn(`,"max_tokens":1024`, ``)) }, want: P2},
+		"a message less":         {rw: func() Rewrite { return rewriteThen(lessMessage) }, want: P2},
+		"a lost marker":          {rw: func() Rewrite { return rewriteThen(onceIn(markMember, ``)) }, want: P6},
 		"a random id": {rw: func() Rewrite {
-			return after(func(b []byte) []byte {
+			return rewriteThen(func(b []byte) []byte {
 				counter++
-				return once(`"id":"call_1"`, fmt.Sprintf(`"id":"call_%d"`, 1000+counter))(b)
+				return onceIn(`"id":"call_1"`, fmt.Sprintf(`"id":"call_%d"`, 1000+counter))(b)
 			})
 		}, dialects: []string{"anthropic-messages", "openai-chat"}, want: P1},
 		"a clock in a tool": {rw: func() Rewrite {
-			return after(func(b []byte) []byte {
+			return rewriteThen(func(b []byte) []byte {
 				counter++
-				return once(`Runs a command`, fmt.Sprintf(`Run %d a command`, counter))(b)
+				return onceIn(`Runs a command`, fmt.Sprintf(`Run %d a command`, counter))(b)
 			})
 		}, want: P1},
-		"an order that turns": {rw: func() Rewrite { return after(turned()) }, want: P1},
+		"an order that turns": {rw: func() Rewrite { return rewriteThen(turning()) }, want: P1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			caught := 0
 			rapid.Check(t, func(t *rapid.T) {
 				among := c.dialects
 				if among == nil {
-					among = dialects
+					among = proofDialects
 				}
 				rw, honest := c.rw(), theRewrite(testRing)
 				s := newSession(t, rapid.SampledFrom(among).Draw(t, "dialect"))
@@ -111,7 +111,7 @@ func TestABrokenRewriteIsCaught(t *testing.T) {
 					differs = differs || !bytes.Equal(got.Body, x.UpstreamBody)
 					xs = append(xs, x)
 				}
-				p, err := Prove("s", strings.NewReader(recording(xs)), ProofOptions{Rewrite: rw, Fresh: []Rewrite{rw}})
+				p, err := Prove("s", strings.NewReader(asRecording(xs)), ProofOptions{Rewrite: rw, Fresh: []Rewrite{rw}})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -131,7 +131,7 @@ func TestABrokenRewriteIsCaught(t *testing.T) {
 					}
 				}
 				if !roots[c.want] || len(roots) > 1 {
-					t.Fatalf("want %s alone, got %v\n%+v\nin:  %s\nout: %s", c.want, slices.Collect(maps.Keys(roots)), p.Findings, xs[max(0, line(p)-2)].ClientBody, xs[max(0, line(p)-2)].UpstreamBody)
+					t.Fatalf("want %s alone, got %v\n%+v\nin:  %s\nout: %s", c.want, slices.Collect(maps.Keys(roots)), p.Findings, xs[max(0, firstLine(p)-2)].ClientBody, xs[max(0, firstLine(p)-2)].UpstreamBody)
 				}
 				caught++
 			})
@@ -163,7 +163,7 @@ func lessMessage(body []byte) []byte {
 
 // Rules that change half-way are P5, whether or not a block moves.
 func TestChangedRulesAreCaught(t *testing.T) {
-	for _, dialect := range dialects {
+	for _, dialect := range proofDialects {
 		t.Run(dialect, func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
 				rw := theRewrite(testRing)
@@ -179,7 +179,7 @@ func TestChangedRulesAreCaught(t *testing.T) {
 					s.grow()
 					xs = append(xs, s.exchange(rw))
 				}
-				p, err := Prove("s", strings.NewReader(recording(xs)), ProofOptions{Rewrite: rw})
+				p, err := Prove("s", strings.NewReader(asRecording(xs)), ProofOptions{Rewrite: rw})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -200,12 +200,12 @@ func TestARewriteWithMemoryIsCaught(t *testing.T) {
 	for n := range 3 {
 		x := s.exchange(rw)
 		if n == 2 {
-			x.UpstreamBody = once(`"description":"Runs a command in a shell.`, `"description":"Runs a command.`)(bytes.Clone(x.UpstreamBody))
+			x.UpstreamBody = onceIn(`"description":"Runs a command in a shell.`, `"description":"Runs a command.`)(bytes.Clone(x.UpstreamBody))
 		}
 		xs = append(xs, x)
 		s.messages = append(s.messages, `{"role":"user","content":"on"}`)
 	}
-	p, err := Prove("s", strings.NewReader(recording(xs)), ProofOptions{Rewrite: rw})
+	p, err := Prove("s", strings.NewReader(asRecording(xs)), ProofOptions{Rewrite: rw})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -225,13 +225,13 @@ func plainSession(t interface{ Fatalf(string, ...any) }) *genSession {
 func TestARewriteThatGoesOnIsCaught(t *testing.T) {
 	s := plainSession(t)
 	// Takes one sentence at a time.
-	rw := after(func(b []byte) []byte {
+	rw := rewriteThen(func(b []byte) []byte {
 		if bytes.Contains(b, []byte("Usage notes:")) {
-			return once("Usage notes:", "")(b)
+			return onceIn("Usage notes:", "")(b)
 		}
-		return once("Quote paths with spaces", "")(b)
+		return onceIn("Quote paths with spaces", "")(b)
 	})
-	p, err := Prove("s", strings.NewReader(recording([]*record.Exchange{s.exchange(rw)})), ProofOptions{Rewrite: rw})
+	p, err := Prove("s", strings.NewReader(asRecording([]*record.Exchange{s.exchange(rw)})), ProofOptions{Rewrite: rw})
 	if err != nil || len(p.Findings) != 1 || p.Findings[0].Property != P4 {
 		t.Fatalf("%v %+v", err, p.Findings)
 	}
@@ -254,7 +254,7 @@ func TestAPrefixUnderTheMinimumIsFound(t *testing.T) {
 				xs = append(xs, s.exchange(rw))
 				s.messages = append(s.messages, `{"role":"user","content":"on"}`)
 			}
-			p, err := Prove("s", strings.NewReader(recording(xs)), ProofOptions{Rewrite: rw, Minimum: func(model string) int {
+			p, err := Prove("s", strings.NewReader(asRecording(xs)), ProofOptions{Rewrite: rw, Minimum: func(model string) int {
 				if model != "m" {
 					t.Errorf("asked for %q", model)
 				}
@@ -277,7 +277,7 @@ func TestAPrefixUnderTheMinimumIsFound(t *testing.T) {
 // and with another key too; never a pass, and no finding either.
 func TestWithoutTheKeyNothingIsPassed(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		s := newSession(t, rapid.SampledFrom(dialects[:2]).Draw(t, "dialect"))
+		s := newSession(t, rapid.SampledFrom(proofDialects[:2]).Draw(t, "dialect"))
 		with := theRewrite(testRing)
 		var xs []*record.Exchange
 		restored := 0
@@ -289,7 +289,7 @@ func TestWithoutTheKeyNothingIsPassed(t *testing.T) {
 			}
 			xs = append(xs, x)
 		}
-		p, err := Prove("s", strings.NewReader(recording(xs)), ProofOptions{Rewrite: theRewrite(nil)})
+		p, err := Prove("s", strings.NewReader(asRecording(xs)), ProofOptions{Rewrite: theRewrite(nil)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -303,7 +303,7 @@ func TestWithoutTheKeyNothingIsPassed(t *testing.T) {
 func TestDamagedRecordingsAreCounted(t *testing.T) {
 	s := plainSession(t)
 	rw := theRewrite(testRing)
-	text := recording([]*record.Exchange{s.exchange(rw), s.exchange(rw)})
+	text := asRecording([]*record.Exchange{s.exchange(rw), s.exchange(rw)})
 	p, err := Prove("s", strings.NewReader(text[:len(text)-20]), ProofOptions{Rewrite: rw})
 	if err != nil || p.Requests != 1 || len(p.Skipped) != 1 || p.Skipped[0] != (ProofSkip{"s", "cut off", 1, 3}) {
 		t.Fatalf("%v %+v", err, p)
@@ -321,7 +321,7 @@ func FuzzProof(f *testing.F) {
 	f.Add([]byte(`{"input":[{"type":"additional_tools","tools":[{"a":[1, 2 ]}]}],"instructions":[]}`), []byte(`{"input":[{"type":"additional_tools","tools":[{"a":[1]}]}],"instructions":[]}`), 2)
 	f.Fuzz(func(t *testing.T, in, out []byte, d int) {
 		same := func(_ string, _, body []byte) (Rewritten, error) { return Rewritten{Body: body}, nil }
-		x := &record.Exchange{Session: "a", Dialect: dialects[uint(d)%3], ClientBody: in, UpstreamBody: out}
+		x := &record.Exchange{Session: "a", Dialect: proofDialects[uint(d)%3], ClientBody: in, UpstreamBody: out}
 		text := record.AppendExchange(record.AppendHeader(nil, nil), x)
 		text = record.AppendExchange(text, x)
 		p, err := Prove("f", bytes.NewReader(text), ProofOptions{Rewrite: same})

@@ -18,11 +18,11 @@ import (
 // moves on changes no content. Members of the request beside the prompt are
 // none of the chain; P2 holds that they stay as they are.
 type chain struct {
-	blocks []block
+	blocks []chainBlock
 	buf    []byte
 }
 
-type block struct {
+type chainBlock struct {
 	hash  [16]byte
 	node  int // of the value in the tape that was read
 	start int // byte offset
@@ -35,7 +35,7 @@ type block struct {
 // markerKeys mark a place up to which a provider keeps what it has read.
 var markerKeys = []string{"cache_control", "prompt_cache_breakpoint", "cachePoint"}
 
-func isMarker(t *tape.Tape, key int) bool {
+func isMark(t *tape.Tape, key int) bool {
 	return slices.ContainsFunc(markerKeys, func(m string) bool { return t.Is(key, m) })
 }
 
@@ -70,7 +70,7 @@ func (c *chain) read(t *tape.Tape, dialect string) {
 	}
 	// A marker of the whole request stands for one on its last block.
 	for k, end := 1, t.After(0); k < end && t.Kind(0) == tape.Object; k = t.After(k + 1) {
-		if isMarker(t, k) && t.Kind(k+1) == tape.Object && len(c.blocks) > 0 {
+		if isMark(t, k) && t.Kind(k+1) == tape.Object && len(c.blocks) > 0 {
 			c.blocks[len(c.blocks)-1].marks++
 		}
 	}
@@ -119,7 +119,7 @@ func (c *chain) elements(t *tape.Tape, i int, at string) {
 // add takes one block; what is without the values in except.
 func (c *chain) add(t *tape.Tape, i int, at string, frame bool, except []int) {
 	start, _ := t.Span(i)
-	b := block{node: i, start: start, frame: frame, where: at}
+	b := chainBlock{node: i, start: start, frame: frame, where: at}
 	c.buf, b.marks = emit(c.buf[:0], t, i, except)
 	b.size = len(c.buf)
 	sum := sha256.Sum256(c.buf)
@@ -135,7 +135,7 @@ func emit(dst []byte, t *tape.Tape, i int, except []int) ([]byte, int) {
 	case tape.Object:
 		dst = append(dst, '{')
 		for k, end := i+1, t.After(i); k < end; k = t.After(k + 1) {
-			if isMarker(t, k) {
+			if isMark(t, k) {
 				if t.Kind(k+1) == tape.Object {
 					marks++
 				}
@@ -192,9 +192,9 @@ func (c *chain) follow(out *chain, nodes []int) []int {
 	return to
 }
 
-// lookback is how many positions before a marker Anthropic looks for what an
+// proofLookback is how many positions before a marker Anthropic looks for what an
 // earlier request has written, the marker's own included.
-const lookback = 20
+const proofLookback = 20
 
 // hit is the last block up to which a cache written by c's markers is found by
 // o's, if their first shared blocks are the same; -1 for none.
@@ -212,7 +212,7 @@ func (c *chain) hit(o *chain, shared int) int {
 			continue
 		}
 		for q := p; q < len(o.blocks); q++ {
-			if o.blocks[q].marks > 0 && positions[q]-positions[p] < lookback {
+			if o.blocks[q].marks > 0 && positions[q]-positions[p] < proofLookback {
 				best = p
 				break
 			}

@@ -49,27 +49,27 @@ func (d *deletion) body() bool {
 	d.sealed = map[string]bool{}
 	d.contextStart = agents.Builtin().Contexts()
 	d.findSealed()
-	return d.objects(0, 0, none, func(k, i, j int) bool {
+	return d.objects(0, 0, nothingMay, func(k, i, j int) bool {
 		switch {
 		case d.in.Is(k, "tools"):
 			return d.tools(i, j)
 		case d.in.Is(k, "system"), d.in.Is(k, "instructions"):
 			return d.texts(i, j, d.text)
 		case d.in.Is(k, "messages"), d.in.Is(k, "input"):
-			return d.arrays(i, j, none, d.message)
+			return d.arrays(i, j, nothingMay, d.message)
 		}
 		return d.frozen(i, j)
 	})
 }
 
-func none(int) bool { return false }
+func nothingMay(int) bool { return false }
 
 // tools matches an array of tools.
 func (d *deletion) tools(i, j int) bool {
 	d.markers = map[string]bool{}
 	for e := i + 1; d.in.Kind(i) == tape.Array && e < d.in.After(i); e = d.in.After(e) {
 		for k := e + 1; d.in.Kind(e) == tape.Object && k < d.in.After(e); k = d.in.After(k + 1) {
-			if isMarker(d.in, k) {
+			if isMark(d.in, k) {
 				d.markers[string(d.in.Raw(k+1))] = true
 			}
 		}
@@ -82,7 +82,7 @@ func (d *deletion) tools(i, j int) bool {
 // from one that went: the last member, at the end of what was there.
 func (d *deletion) inherited(i, j, kj int) bool {
 	t := d.out
-	if !isMarker(t, kj) || t.After(kj+1) < t.After(j) || d.in.Get(i, t.Str(kj)) >= 0 || !d.markers[string(t.Raw(kj+1))] {
+	if !isMark(t, kj) || t.After(kj+1) < t.After(j) || d.in.Get(i, t.Str(kj)) >= 0 || !d.markers[string(t.Raw(kj+1))] {
 		return false
 	}
 	_, end := t.Span(kj + 1)
@@ -117,13 +117,13 @@ func (d *deletion) frozen(i, j int) bool {
 	if d.equal(i, j) {
 		return d.pair(i, j)
 	}
-	marker := func(k int) bool { return isMarker(d.in, k) }
+	marker := func(k int) bool { return isMark(d.in, k) }
 	switch {
 	case d.in.Kind(i) != d.out.Kind(j):
 	case d.in.Kind(i) == tape.Object:
 		return d.objects(i, j, marker, func(_, i, j int) bool { return d.frozen(i, j) })
 	case d.in.Kind(i) == tape.Array:
-		return d.arrays(i, j, none, d.frozen)
+		return d.arrays(i, j, nothingMay, d.frozen)
 	}
 	return d.fail(i, j, "bytes differ in a place that nothing is taken out of")
 }
@@ -156,7 +156,7 @@ func (d *deletion) text(i, j int) bool {
 		if len(a) == 0 {
 			return d.fail(i, j, "the text is not the one that was there with parts taken out: bytes were added, moved or spelled in another way")
 		}
-		n, m := unit(a), unit(b)
+		n, m := escapeUnit(a), escapeUnit(b)
 		if bytes.Equal(a[:n], b[:m]) {
 			b = b[m:]
 		}
@@ -166,9 +166,9 @@ func (d *deletion) text(i, j int) bool {
 	return true
 }
 
-// unit is the length of the first character of a string's text as it is
+// escapeUnit is the length of the first character of a string's text as it is
 // spelled: an escape is one.
-func unit(raw []byte) int {
+func escapeUnit(raw []byte) int {
 	if raw[0] == '\\' && len(raw) > 1 {
 		if raw[1] == 'u' && len(raw) >= 6 {
 			return 6
@@ -266,9 +266,9 @@ type gaps struct {
 	fromJ int
 }
 
-// between is the text from the end of child a, or the start of container c, to
+// gapBetween is the text from the end of child a, or the start of container c, to
 // the start of child b, or the end of the container.
-func between(t *tape.Tape, c, a, b int) []byte {
+func gapBetween(t *tape.Tape, c, a, b int) []byte {
 	from, to := t.Span(c)
 	from, to = from+1, to-1
 	if a >= 0 {
@@ -298,7 +298,7 @@ func (g *gaps) check(b, bj int) bool {
 	if a == 0 {
 		a, aj = -1, -1
 	}
-	got := between(d.out, g.j, aj, bj)
+	got := gapBetween(d.out, g.j, aj, bj)
 	// All gaps between the children of in from a to b.
 	object := d.in.Kind(g.i) == tape.Object
 	next := g.i + 1
@@ -310,7 +310,7 @@ func (g *gaps) check(b, bj int) bool {
 		if next >= d.in.After(g.i) {
 			to = -1
 		}
-		if bytes.Equal(got, between(d.in, g.i, a, to)) {
+		if bytes.Equal(got, gapBetween(d.in, g.i, a, to)) {
 			return true
 		}
 		if to < 0 || to == b {
@@ -352,7 +352,7 @@ func (d *deletion) block(i, j int, text func(i, j int) bool) bool {
 	if !d.isText(i) {
 		return d.frozen(i, j)
 	}
-	return d.objects(i, j, func(k int) bool { return isMarker(d.in, k) }, func(k, i, j int) bool {
+	return d.objects(i, j, func(k int) bool { return isMark(d.in, k) }, func(k, i, j int) bool {
 		if d.in.Is(k, "text") {
 			return text(i, j)
 		}
@@ -372,7 +372,7 @@ func (d *deletion) message(i, j int) bool {
 	typ := t.Get(i, "type")
 	switch {
 	case t.Is(typ, "additional_tools"):
-		return d.objects(i, j, none, func(k, i, j int) bool {
+		return d.objects(i, j, nothingMay, func(k, i, j int) bool {
 			if t.Is(k, "tools") {
 				return d.tools(i, j)
 			}
@@ -384,14 +384,14 @@ func (d *deletion) message(i, j int) bool {
 		return d.result(i, j)
 	}
 	role := t.Str(t.Get(i, "role"))
-	return d.objects(i, j, func(k int) bool { return isMarker(t, k) }, func(k, i, j int) bool {
+	return d.objects(i, j, func(k int) bool { return isMark(t, k) }, func(k, i, j int) bool {
 		switch {
 		case t.Is(k, "content") && (role == "system" || role == "developer"):
 			return d.texts(i, j, d.text)
 		case t.Is(k, "content") && role == "user":
 			return d.user(i, j)
 		case t.Is(k, "content") && role == "assistant", t.Is(k, "tool_calls"):
-			return d.arrays(i, j, none, func(i, j int) bool {
+			return d.arrays(i, j, nothingMay, func(i, j int) bool {
 				if d.isCall(i) {
 					return d.call(i, j)
 				}
@@ -503,9 +503,9 @@ func (d *deletion) call(i, j int) bool {
 		}
 		return d.frozen(i, j)
 	}
-	return d.objects(i, j, func(k int) bool { return isMarker(d.in, k) }, func(k, i, j int) bool {
+	return d.objects(i, j, func(k int) bool { return isMark(d.in, k) }, func(k, i, j int) bool {
 		if d.in.Is(k, "function") || d.in.Is(k, "custom") {
-			return d.objects(i, j, none, inside)
+			return d.objects(i, j, nothingMay, inside)
 		}
 		return inside(k, i, j)
 	})
@@ -520,12 +520,12 @@ func (d *deletion) result(i, j int) bool {
 	t := d.in
 	sealed := d.sealed[idOf(t, i, resultIDs)]
 	if !sealed || d.out.Kind(j) != tape.Object {
-		return d.objects(i, j, func(k int) bool { return isMarker(t, k) }, func(k, i, j int) bool {
+		return d.objects(i, j, func(k int) bool { return isMark(t, k) }, func(k, i, j int) bool {
 			if t.Is(k, "content") || t.Is(k, "output") {
 				if t.Kind(i) == tape.String {
 					return d.text(i, j)
 				}
-				return d.arrays(i, j, none, func(i, j int) bool { return d.block(i, j, d.text) })
+				return d.arrays(i, j, nothingMay, func(i, j int) bool { return d.block(i, j, d.text) })
 			}
 			return d.frozen(i, j)
 		})
@@ -533,7 +533,7 @@ func (d *deletion) result(i, j int) bool {
 	free := func(t *tape.Tape, k int) bool { return t.Is(k, "content") || t.Is(k, "output") || t.Is(k, "is_error") }
 	k := i + 1
 	markers := func(kj int) {
-		for k < t.After(i) && isMarker(t, k) && (kj < 0 || !bytes.Equal(t.Raw(k), d.out.Raw(kj))) {
+		for k < t.After(i) && isMark(t, k) && (kj < 0 || !bytes.Equal(t.Raw(k), d.out.Raw(kj))) {
 			k = t.After(k + 1)
 		}
 	}

@@ -55,7 +55,7 @@ func waysUp(ring *envelope.Keyring, known map[string]*rewrite.Narrower) Rewrite 
 	}
 }
 
-var dialects = []string{"anthropic-messages", "openai-chat", "openai-responses"}
+var proofDialects = []string{"anthropic-messages", "openai-chat", "openai-responses"}
 
 // genTool is a tool as its name, description and schema.
 type genTool struct{ name, description, schema string }
@@ -113,12 +113,12 @@ func newSession(t *rapid.T, dialect string) *genSession {
 	return s
 }
 
-const marker = `,"cache_control":{"type":"ephemeral"}`
+const markMember = `,"cache_control":{"type":"ephemeral"}`
 
 func (s *genSession) tool(g genTool, last bool) string {
 	mark := ""
 	if last && s.marked {
-		mark = marker
+		mark = markMember
 	}
 	switch s.dialect {
 	case "anthropic-messages":
@@ -199,7 +199,7 @@ func (s *genSession) body() []byte {
 	if n := len(messages); s.marked && n > 0 && s.dialect == "anthropic-messages" {
 		// On the last block, where it is one that can carry it.
 		if last := messages[n-1]; strings.HasSuffix(last, "}]}") {
-			messages[n-1] = last[:len(last)-3] + marker + "}]}"
+			messages[n-1] = last[:len(last)-3] + markMember + "}]}"
 		}
 	}
 	member := map[string]string{
@@ -239,8 +239,8 @@ func (s *genSession) exchange(rw Rewrite) *record.Exchange {
 	return x
 }
 
-// recording writes exchanges as a recorder does.
-func recording(xs []*record.Exchange) string {
+// asRecording writes exchanges as a recorder does.
+func asRecording(xs []*record.Exchange) string {
 	var out []byte
 	for i, x := range xs {
 		if i == 0 || string(x.Rules) != string(xs[i-1].Rules) {

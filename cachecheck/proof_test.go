@@ -12,7 +12,7 @@ import (
 // For all sessions, in each dialect: the way up adds no break, and is the same
 // every time. 100 times 10 sessions each.
 func TestTheRewriteIsProved(t *testing.T) {
-	for _, dialect := range dialects {
+	for _, dialect := range proofDialects {
 		t.Run(dialect, func(t *testing.T) {
 			t.Parallel()
 			var requests, rewritten, pairs int
@@ -25,12 +25,12 @@ func TestTheRewriteIsProved(t *testing.T) {
 						s.grow()
 						xs = append(xs, s.exchange(rw))
 					}
-					p, err := Prove("s", strings.NewReader(recording(xs)), ProofOptions{Rewrite: rw, Fresh: []Rewrite{theRewrite(testRing), aFreshRewrite()}})
+					p, err := Prove("s", strings.NewReader(asRecording(xs)), ProofOptions{Rewrite: rw, Fresh: []Rewrite{theRewrite(testRing), aFreshRewrite()}})
 					if err != nil {
 						t.Fatal(err)
 					}
 					if !p.Holds() || p.BreaksAdded+p.NonDeterministic+p.Unverifiable > 0 || len(p.Skipped) > 0 {
-						t.Fatalf("%s\n%+v\n%+v\nin:  %s\nout: %s", p.Verdict(), p.Findings, p.Skipped, xs[max(0, line(p)-2)].ClientBody, xs[max(0, line(p)-2)].UpstreamBody)
+						t.Fatalf("%s\n%+v\n%+v\nin:  %s\nout: %s", p.Verdict(), p.Findings, p.Skipped, xs[max(0, firstLine(p)-2)].ClientBody, xs[max(0, firstLine(p)-2)].UpstreamBody)
 					}
 					requests, rewritten, pairs = requests+p.Requests, rewritten+p.Rewritten, pairs+p.Pairs
 				}
@@ -43,8 +43,8 @@ func TestTheRewriteIsProved(t *testing.T) {
 	}
 }
 
-// line is the line of the first finding.
-func line(p *Proof) int {
+// firstLine is the line of the first finding.
+func firstLine(p *Proof) int {
 	if len(p.Findings) == 0 {
 		return 2
 	}
