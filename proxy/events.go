@@ -51,7 +51,7 @@ func (h *Handler) tell(w http.ResponseWriter, r *http.Request) (out http.Respons
 		return w, func() {}
 	}
 	t := &told{ResponseWriter: w, start: time.Now()}
-	if r.Body != nil {
+	if r.Body != nil && r.Body != http.NoBody { // the transport looks for NoBody
 		r.Body = &countedBody{r.Body, &t.received}
 	}
 	if h.events.Began != nil {

@@ -121,6 +121,33 @@ func TestGoneClientIsTold(t *testing.T) {
 	}
 }
 
+// That somebody listens changes nothing of what upstream gets.
+func TestListeningChangesNoRequest(t *testing.T) {
+	seen := func(change ...func(*Options)) (out []string) {
+		r := newRig(t, answering(`{"data":[]}`), change...)
+		for _, method := range []string{"GET", "DELETE", "POST"} {
+			req, err := http.NewRequest(method, r.url+"/v1/files", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if resp, err := plain.Do(req); err == nil {
+				resp.Body.Close()
+			}
+		}
+		r.send("/v1/files", "x")
+		r.send("/v1/messages", messagesAsk)
+		for _, q := range r.reqs {
+			q.Header.Del("Date")
+			out = append(out, fmt.Sprint(q.Method, q.URL, q.ContentLength, q.TransferEncoding, q.Header))
+		}
+		return out
+	}
+	var e events
+	if d := cmp.Diff(seen(), seen(e.listen)); d != "" {
+		t.Errorf("(-without +with)\n%s", d)
+	}
+}
+
 // What guards said is told with the decision, whether it counted or not; a
 // guard that observes changes no byte.
 func TestVerdictsAreReported(t *testing.T) {

@@ -211,7 +211,7 @@ func hostGet(c *call, s []uint64) {
 		s[0] = api.EncodeI32(-1)
 		return
 	}
-	c.charge(len(value))
+	c.charge(4 * len(value)) // decoding it took longer than a copy
 	if len(value) <= int(uint32(s[3])) {
 		copy(c.memory(s[2], uint64(len(value))), value)
 	}
