@@ -83,6 +83,9 @@ func TestServeFollowsModules(t *testing.T) {
 	if !ok {
 		t.Fatalf("the ready line does not name the metrics: %s", s.ready)
 	}
+	if !strings.Contains(s.ready, "; guards that only observe: watch;") {
+		t.Errorf("the ready line does not name who only observes: %s", s.ready)
+	}
 	says := func(want string) {
 		t.Helper()
 		if body := s.post("one", askBash); !strings.Contains(body, want) {

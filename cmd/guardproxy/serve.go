@@ -377,6 +377,15 @@ func notInForce(o proxy.Options) string {
 	if len(o.Guards) == 0 {
 		out += "; no guards are configured"
 	}
+	var watching []string
+	for _, g := range o.Guards {
+		if g.Observe {
+			watching = append(watching, g.Name)
+		}
+	}
+	if len(watching) > 0 {
+		out += "; guards that only observe: " + strings.Join(watching, ", ")
+	}
 	if o.Policy.Approval == "ask" {
 		out += "; escalation fields stay in the schemas (approval is ask)"
 	}

@@ -15,6 +15,13 @@ func WithCopies(t testing.TB) {
 	t.Cleanup(func() { shareImages = true })
 }
 
+// OnTheHeap makes guards that are loaded from now on have their memory on the Go
+// heap, as they do where no address space can be reserved.
+func OnTheHeap(t testing.TB) {
+	reserveRoom = false
+	t.Cleanup(func() { reserveRoom = true })
+}
+
 // Reserved is how many bytes of address space guests hold.
 func Reserved() int64 { return reserved.Load() }
 

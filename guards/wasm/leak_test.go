@@ -16,13 +16,14 @@ import (
 	"github.com/guardproxy/guardproxy/guards/wasm"
 )
 
-// Both ways in which a memory is put back.
+// The ways in which a memory is put back.
 var ways = []struct {
 	name string
 	set  func(testing.TB)
 }{
 	{"shared image", func(testing.TB) {}},
 	{"copied image", wasm.WithCopies},
+	{"memory on the heap", wasm.OnTheHeap},
 }
 
 // Each of the modules of testdata/leak leaves a trace of a call in another
