@@ -14,6 +14,7 @@ import (
 	"github.com/guardproxy/guardproxy/guards"
 	"github.com/guardproxy/guardproxy/internal/agents"
 	"github.com/guardproxy/guardproxy/internal/codemode"
+	"github.com/guardproxy/guardproxy/internal/envelope"
 	"github.com/guardproxy/guardproxy/internal/policy"
 )
 
@@ -37,7 +38,7 @@ func (j *judgement) readPrograms(args []byte) error {
 			if shells, err := spec.Interpreters(args); err == nil {
 				for _, s := range shells {
 					if known, posix := agents.System(s.Text); !known {
-						return fmt.Errorf("%w: the shell %s of tools.%s is not one of the system, named by its path", agents.ErrArgument, s.Text, c.Tool)
+						return fmt.Errorf("%w: the shell %s of tools.%s is not one of the system, named by its path", agents.ErrArgument, envelope.Cut(s.Text, 64), envelope.Cut(c.Tool, 64))
 					} else if !posix {
 						j.opaque = true
 					}

@@ -198,6 +198,7 @@ func TestResponsesRefusals(t *testing.T) {
 		{"a shell in a program", exec("tools.exec_command({cmd: 'ls', shell: '/tmp/bash'})"), "the shell /tmp/bash of tools.exec_command is not one", "custom_tool_call"},
 		{"a shell in a program that is not whole", exec("while (1) tools.exec_command({cmd: 'ls', shell: '/tmp/bash'})"), "the shell /tmp/bash of tools.exec_command is not one", "custom_tool_call"},
 		{"a patch that is none", call{Tool: "apply_patch", Item: "custom_tool_call", Args: "--- a/x\n+++ b/x\n"}, "there is no patch", "custom_tool_call"},
+		{"a patch of too many files", call{Tool: "apply_patch", Item: "custom_tool_call", Args: "*** Begin Patch\n" + manyFiles(5000) + "*** End Patch"}, "names more than 4096 files", "custom_tool_call"},
 		{"a NUL in a text", call{Tool: "frobnicate", Item: "custom_tool_call", Args: "a\x00b"}, "NUL", "custom_tool_call"},
 		{"a local shell without a command", call{Tool: "local_shell", Item: "local_shell_call", Args: `{"type":"exec","env":{}}`}, "command is missing", "local_shell_call"},
 		{"an environment that is none", call{Tool: "local_shell", Item: "local_shell_call", Args: `{"type":"exec","command":["ls"],"env":{"A":1}}`}, "env is an object", "local_shell_call"},
@@ -231,6 +232,14 @@ func TestResponsesRefusals(t *testing.T) {
 			}
 		})
 	}
+}
+
+func manyFiles(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, "*** Delete File: f%d\n", i)
+	}
+	return b.String()
 }
 
 // Fields that can't be granted leave a program by deletion, and those that can
@@ -536,6 +545,18 @@ func TestResponsesOnTheWay(t *testing.T) {
 			t.Errorf("%s: upstream got %s", c.name, r.seen()[before])
 		case r.reqs[before].Header.Get("Content-Encoding") != "":
 			t.Errorf("%s: the encoding is still announced", c.name)
+		}
+	}
+	// Counting is answered with a number, compaction with items that no client
+	// runs; both carry tools and history up.
+	for path, reply := range map[string]string{
+		"/v1/responses/input_tokens": `{"object":"response.input_tokens","input_tokens":11}`,
+		"/v1/responses/compact":      `{"id":"resp_1","object":"response.compaction","created_at":1,"output":[{"id":"msg_1","type":"message","status":"completed","role":"user","content":[{"type":"input_text","text":"go"}]},{"id":"cmp_1","type":"compaction","encrypted_content":"gAAA"}],"usage":{"input_tokens":1,"output_tokens":1,"total_tokens":2}}`,
+	} {
+		c := newRig(t, answering(reply))
+		status, _, got := c.send(path, responsesAsk)
+		if status != 200 || got != reply || c.seen()[0] != want {
+			t.Errorf("%s: status %d: %s\nupstream got %s", path, status, got, c.seen()[0])
 		}
 	}
 	// Compaction carries tools and history, and is a reply like any other.

@@ -277,6 +277,9 @@ func (j *judgement) catalogued() *refusal {
 	if j.kind == agents.Shell {
 		j.patches()
 	}
+	if len(j.paths) > maxPaths {
+		return &refusal{cause: "bad_arguments", why: fmt.Sprintf("the call names more than %d files", maxPaths), accept: "Split it into smaller calls."}
+	}
 	return nil
 }
 
@@ -400,7 +403,7 @@ func (j *judgement) ownFiles() *refusal {
 	return &refusal{cause: "own_files", why: "the call names files of guardproxy itself, which no tool may touch", accept: "Work on other files."}
 }
 
-const maxPaths = 4096 // strings of a call that are looked at as paths
+const maxPaths = 4096 // that a call may name, and strings of it that are looked at as paths
 
 func parsed(v agents.Value) command.Parsed {
 	if v.List != nil {

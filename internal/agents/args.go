@@ -3,7 +3,6 @@ package agents
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/tidwall/gjson"
@@ -67,8 +66,10 @@ func (t Tool) Environment(args []byte) ([]string, error) {
 // as for Commands.
 func (t Tool) PathsIn(args []byte) ([]Path, error) {
 	var out []Path
+	seen := map[Path]bool{}
 	add := func(p Path) {
-		if p.Path != "" && !slices.Contains(out, p) {
+		if p.Path != "" && !seen[p] {
+			seen[p] = true
 			out = append(out, p)
 		}
 	}

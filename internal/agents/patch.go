@@ -1,9 +1,6 @@
 package agents
 
-import (
-	"slices"
-	"strings"
-)
+import "strings"
 
 // The line markers of the patch format that Codex and clients after its model
 // use. The grammar is in the declaration of Codex's apply_patch tool.
@@ -20,10 +17,11 @@ var patchMarkers = []string{"*** Add File:", "*** Update File:", "*** Delete Fil
 // is not a file's is judged in vain; a path that is missed is not judged.
 func PatchPaths(patch string) []Path {
 	var out []Path
+	seen := map[string]bool{}
 	add := func(p string) {
-		p = strings.TrimSpace(p)
-		if v := (Path{p, OpWrite}); p != "" && !slices.Contains(out, v) {
-			out = append(out, v)
+		if p = strings.TrimSpace(p); p != "" && !seen[p] {
+			seen[p] = true
+			out = append(out, Path{p, OpWrite})
 		}
 	}
 	read := func(line string) {
