@@ -29,7 +29,7 @@ type function struct {
 
 // mark is a place in code; what is inserted stands before code[at].
 type mark struct {
-	at   int
+	at   int32
 	kind markKind
 	arg  uint32 // a segment; of calls an index in function.calls; of sized ones the units
 }
@@ -218,8 +218,16 @@ func (v *validator) follow(leader int32) {
 	v.mark(markPay, uint32(v.current))
 }
 
-func (v *validator) mark(kind markKind, arg uint32) {
-	v.f.marks = append(v.f.marks, mark{len(v.f.code), kind, arg})
+func (v *validator) mark(kind markKind, arg uint32) { v.markAt(len(v.f.code), kind, arg) }
+
+// markAt also stops a module that would become too large before it takes the
+// memory for that.
+func (v *validator) markAt(at int, kind markKind, arg uint32) {
+	const least = 9 // bytes of the shortest sequence
+	if v.growth += least; v.growth > (maxGrowth-1)*v.lim.Module {
+		v.tooLarge()
+	}
+	v.f.marks = append(v.f.marks, mark{int32(at), kind, arg})
 }
 
 func (v *validator) pay(cost uint32) { v.f.segments[v.current].cost += cost }
@@ -714,7 +722,7 @@ func (v *validator) call(e edge, operands func()) {
 	// The opcode was written: the mark before the call has to stand before it.
 	n := uint32(len(v.f.calls))
 	v.f.calls = append(v.f.calls, e)
-	v.f.marks = append(v.f.marks, mark{len(v.f.code) - 1, markCall, n})
+	v.markAt(len(v.f.code)-1, markCall, n)
 	operands()
 	v.mark(markReturn, n)
 }
@@ -740,7 +748,7 @@ const (
 // metering adds; it takes the operand from the stack and gives it back.
 func (v *validator) sized(start int, units uint32) {
 	v.pay(costSized)
-	v.f.marks = append(v.f.marks, mark{start, markSized, units})
+	v.markAt(start, markSized, units)
 }
 
 func (v *validator) prefixed(at int, op byte) {

@@ -57,7 +57,7 @@ func (m *module) inject() []byte {
 		body = in.meter(append(body[:0], f.locals...), f, func(c edge) bool { return counted(i, c) })
 		code.b = append(appendU32(code.b, uint32(len(body))), body...)
 		if len(code.b) > maxGrowth*m.lim.Module {
-			refuse("", "its code grows to more than %d bytes when it is metered", maxGrowth*m.lim.Module)
+			m.tooLarge()
 		}
 	}
 	code.n = len(m.functions)
@@ -87,6 +87,10 @@ func (m *module) inject() []byte {
 	return slices.Clip(out)
 }
 
+func (m *module) tooLarge() {
+	refuse("", "its code grows to more than %d bytes when it is metered", maxGrowth*m.lim.Module)
+}
+
 func (v *vec) add(b []byte) {
 	v.n++
 	v.b = append(v.b, b...)
@@ -97,7 +101,7 @@ func (in injected) meter(b []byte, f *function, counted func(edge) bool) []byte 
 	from := 0
 	for _, m := range f.marks {
 		b = append(b, f.code[from:m.at]...)
-		from = m.at
+		from = int(m.at)
 		switch m.kind {
 		case markEnter:
 			b = in.look(add(b, in.fuel, -int64(f.segments[m.arg].cost)))

@@ -13,7 +13,6 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"slices"
-	"strings"
 )
 
 // unknown is the type of a value that unreachable code takes from an empty
@@ -83,13 +82,14 @@ type module struct {
 	functions   []function
 	locals      int // of all functions together
 	work        int // steps of validation that no byte of the module pays for
+	growth      int // bytes that metering adds, at least
 }
 
 // maxWork bounds what little code can make validation do: instructions of
 // two bytes may take or give as many values as a type has. maxLocals bounds
 // the locals of all functions together, which an engine may keep in memory.
 const (
-	maxWork   = 100 << 20
+	maxWork   = 20 << 20
 	maxLocals = 2 << 20
 )
 
@@ -97,6 +97,7 @@ const (
 func vet(b []byte, l Limits) (m *module, err error) {
 	defer catch(&err)
 	m = decode(b, l)
+	m.checkNames()
 	m.checkShape()
 	return m, nil
 }
@@ -613,6 +614,3 @@ func (m *module) readData(r *reader) {
 		m.info.DataSize += int(n)
 	}
 }
-
-// reserved says whether metering keeps a name to itself.
-func reserved(name string) bool { return strings.HasPrefix(name, Reserved) }

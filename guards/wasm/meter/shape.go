@@ -4,7 +4,7 @@ package meter
 // import. Which functions a host offers is the host's to know; here only
 // functions can be imported, and nothing that metering keeps to itself.
 
-import "fmt"
+import "strings"
 
 // Names of exports that have a meaning in guard/1.
 const (
@@ -17,11 +17,23 @@ const (
 
 const reactorHint = "build a reactor: GOOS=wasip1 GOARCH=wasm go build -buildmode=c-shared, or --no-entry for wasm-ld, or --crate-type cdylib for rustc"
 
+// checkNames refuses names that metering keeps to itself.
+func (m *module) checkNames() {
+	for _, i := range m.info.Imports {
+		if strings.HasPrefix(i.Module, Reserved) {
+			refuse("", "it imports %s.%s, a name that is reserved", i.Module, i.Name)
+		}
+	}
+	for _, e := range m.info.Exports {
+		if strings.HasPrefix(e.Name, Reserved) {
+			refuse("", "it exports %s, a name that is reserved", e.Name)
+		}
+	}
+}
+
 func (m *module) checkShape() {
 	for _, i := range m.info.Imports {
 		switch {
-		case reserved(i.Module):
-			refuse("", "it imports %s.%s, a name that is reserved", i.Module, i.Name)
 		case i.Kind == KindMemory:
 			refuse("a guard's memory is its own: export it", "it imports a memory")
 		case i.Kind != KindFunc:
@@ -30,9 +42,6 @@ func (m *module) checkShape() {
 	}
 	memories := []string{}
 	for _, e := range m.info.Exports {
-		if reserved(e.Name) {
-			refuse("", "it exports %s, a name that is reserved", e.Name)
-		}
 		if e.Kind == KindMemory {
 			memories = append(memories, e.Name)
 		}
@@ -63,11 +72,10 @@ func (m *module) checkShape() {
 	case start:
 		m.info.Profile = Command
 	default:
-		err := fmt.Sprintf("it does not export %s", ExportCheck)
 		if e, ok := m.names["guard_check"]; ok && e.Kind == KindFunc {
-			panic(&Error{Offset: -1, msg: "it exports guard_check, but the version is part of the name: " + ExportCheck})
+			refuse("", "it exports guard_check, but the version is part of the name: %s", ExportCheck)
 		}
-		refuse(reactorHint, "%s", err)
+		refuse(reactorHint, "it does not export %s", ExportCheck)
 	}
 	if len(memories) != 1 || memories[0] != ExportMemory {
 		refuse("", "it must export one memory, named %s; it exports %d %q", ExportMemory, len(memories), memories)

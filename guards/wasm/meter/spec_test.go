@@ -182,9 +182,19 @@ func (s *specSide) act(t *testing.T, a specAction) ([]uint64, error) {
 // specLimits let the suite's modules through that a guard could not have.
 var specLimits = Limits{Memory: 1 << 32, Table: 1 << 33}.withDefaults()
 
+// meterAny meters a module that has not the shape of a guard.
 func meterAny(b []byte, l Limits) (out []byte, err error) {
 	defer catch(&err)
-	return decode(b, l).inject(), nil
+	m := decode(b, l)
+	m.checkNames()
+	return m.inject(), nil
+}
+
+// validate decodes a module that may be metered already.
+func validate(b []byte, l Limits) (err error) {
+	defer catch(&err)
+	decode(b, l)
+	return nil
 }
 
 func trapOf(err error) string {
@@ -253,6 +263,14 @@ func TestSpecificationSuite(t *testing.T) {
 							as = script.Commands[next].As
 						}
 						out, err := meterAny(module, specLimits)
+						if c.Filename == "binary-leb128.81.wasm" && version == "v2" {
+							// The one module that is refused though it is valid: see
+							// TestRefused, "opcode longer than it need be".
+							if err == nil {
+								t.Errorf("line %d: %s is accepted", c.Line, c.Filename)
+							}
+							continue
+						}
 						if err != nil {
 							t.Errorf("line %d: %s is refused: %v", c.Line, c.Filename, err)
 							continue
