@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/guardproxy/guardproxy/guards"
+	"github.com/guardproxy/guardproxy/internal/fakemodel"
 )
 
 // agentRequest is a body of about size bytes with 25 tools, shaped as coding
@@ -58,6 +59,26 @@ func agentStream() []byte {
 	return []byte(b.String())
 }
 
+// responsesRequest is agentRequest in the Responses dialect.
+func responsesRequest(size int) []byte {
+	var tools, b strings.Builder
+	words := strings.Repeat("returns the matching lines of a file, with their numbers, in the order of the file. ", 12)
+	for i := range 25 {
+		name, extra := fmt.Sprintf("tool_%d", i), ""
+		if i == 0 {
+			name, extra = "exec_command", `,"sandbox_permissions":{"type":"string","enum":["use_default","require_escalated"]}`
+		}
+		fmt.Fprintf(&tools, `,{"type":"function","name":%q,"description":%q,"parameters":{"type":"object","properties":{"cmd":{"type":"string","description":%q}%s},"required":["cmd"],"additionalProperties":false}}`, name, words, words[:90], extra)
+	}
+	b.WriteString(`{"model":"m","stream":true,"store":false,"input":[{"type":"message","role":"user","content":[{"type":"input_text","text":"go"}]}`)
+	line := strings.Repeat("\\tif err := f(); err != nil {\\n\\t\\treturn fmt.Errorf(\\\"f: %w\\\", err)\\n\\t}\\n", 12)
+	for i := 0; b.Len()+tools.Len() < size; i++ {
+		fmt.Fprintf(&b, `,{"type":"function_call","call_id":"call_%d","name":"exec_command","arguments":"{\"cmd\":\"sed -n 1,40p f%d.go\"}"},{"type":"function_call_output","call_id":"call_%d","output":"%s"}`, i, i, i, line)
+	}
+	fmt.Fprintf(&b, `],"tools":[%s]}`, tools.String()[1:])
+	return []byte(b.String())
+}
+
 type passGuard struct{}
 
 func (passGuard) Check(context.Context, *guards.Call) guards.Verdict { return guards.Verdict{} }
@@ -68,8 +89,22 @@ func (passGuard) Check(context.Context, *guards.Call) guards.Verdict { return gu
 func BenchmarkExchange(b *testing.B) {
 	stream := agentStream()
 	whole := []byte(`{"type":"message","content":[{"type":"text","text":"` + strings.Repeat("a few words ", 80) + `"},{"type":"tool_use","id":"toolu_1","name":"Bash","input":{"command":"ls"}}]}`)
+	// The Responses dialect: text and one call as well, each in three copies.
+	model := fakemodel.New(fakemodel.Script{Choose: func(fakemodel.History) fakemodel.Round {
+		return fakemodel.Round{Items: []fakemodel.Item{fakemodel.Text(strings.Repeat(" and a few more words", 180)), fakemodel.Call{Tool: "exec_command", Args: `{"cmd":"go test ./..."}`}}}
+	}}, fakemodel.Options{Fragment: 21})
+	say := func(stream string) []byte {
+		w := httptest.NewRecorder()
+		model.ServeHTTP(w, httptest.NewRequest("POST", "/v1/responses", strings.NewReader(`{"model":"m","stream":`+stream+`,"input":"go"}`)))
+		return w.Body.Bytes()
+	}
+	responsesStream, responsesWhole := say("true"), say("false")
 	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		io.Copy(io.Discard, r.Body)
+		whole, stream := whole, stream
+		if strings.HasSuffix(r.URL.Path, "/responses") {
+			whole, stream = responsesWhole, responsesStream
+		}
 		if r.Header.Get("X-Whole") != "" {
 			w.Write(whole)
 			return
@@ -109,8 +144,15 @@ func BenchmarkExchange(b *testing.B) {
 		name  string
 		size  int
 		whole string
-	}{{"json60k", 60_000, "1"}, {"json400k", 400_000, "1"}, {"sse60k", 60_000, ""}, {"sse400k", 400_000, ""}} {
+		path  string
+	}{
+		{"json60k", 60_000, "1", "/v1/messages"}, {"json400k", 400_000, "1", "/v1/messages"}, {"sse60k", 60_000, "", "/v1/messages"}, {"sse400k", 400_000, "", "/v1/messages"},
+		{"responses_json60k", 60_000, "1", "/v1/responses"}, {"responses_json400k", 400_000, "1", "/v1/responses"}, {"responses_sse60k", 60_000, "", "/v1/responses"}, {"responses_sse400k", 400_000, "", "/v1/responses"},
+	} {
 		body := agentRequest(cell.size)
+		if cell.path == "/v1/responses" {
+			body = responsesRequest(cell.size)
+		}
 		for _, peer := range []struct {
 			name string
 			h    http.Handler
@@ -124,7 +166,7 @@ func BenchmarkExchange(b *testing.B) {
 				}
 				b.ReportAllocs()
 				for b.Loop() {
-					req, _ := http.NewRequest("POST", at+"/v1/messages", bytes.NewReader(body))
+					req, _ := http.NewRequest("POST", at+cell.path, bytes.NewReader(body))
 					req.Header.Set("User-Agent", "claude-cli/2")
 					req.Header.Set("X-Whole", cell.whole)
 					resp, err := cl.Do(req)
