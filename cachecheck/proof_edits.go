@@ -30,7 +30,8 @@ type deletion struct {
 	sealed  map[string]bool // ids of calls that carry a seal
 	markers map[string]bool // the markers of tools
 
-	restored     int // calls that are others in out
+	restored     int   // calls that are others in out
+	free         []int // nodes of out that may be anything
 	failed       bool
 	why          string
 	inAt, outAt  int
@@ -201,6 +202,9 @@ func (d *deletion) objects(i, j int, may func(key int) bool, value func(key, i, 
 			return d.fail(i, kj, "a member is new, or stands in another place")
 		}
 		d.to[k] = kj
+		if !bytes.Equal(gapBetween(d.in, i, k, k+1), gapBetween(d.out, j, kj, kj+1)) {
+			return d.fail(k+1, kj+1, "the white space before it differs")
+		}
 		if !value(k, k+1, kj+1) {
 			return false
 		}
@@ -378,9 +382,9 @@ func (d *deletion) message(i, j int) bool {
 			}
 			return d.frozen(i, j)
 		})
-	case d.isCall(i):
+	case isCall(d.in, i):
 		return d.call(i, j)
-	case d.isResult(i):
+	case isResult(d.in, i):
 		return d.result(i, j)
 	}
 	role := t.Str(t.Get(i, "role"))
@@ -392,7 +396,7 @@ func (d *deletion) message(i, j int) bool {
 			return d.user(i, j)
 		case t.Is(k, "content") && role == "assistant", t.Is(k, "tool_calls"):
 			return d.arrays(i, j, nothingMay, func(i, j int) bool {
-				if d.isCall(i) {
+				if isCall(d.in, i) {
 					return d.call(i, j)
 				}
 				return d.frozen(i, j)
@@ -409,7 +413,7 @@ func (d *deletion) user(i, j int) bool {
 	}
 	may := func(e int) bool { return d.isText(e) && d.isContext(d.in.Get(e, "text")) }
 	return d.arrays(i, j, may, func(i, j int) bool {
-		if d.isResult(i) {
+		if isResult(d.in, i) {
 			return d.result(i, j)
 		}
 		return d.block(i, j, d.context)
@@ -438,25 +442,21 @@ func (d *deletion) isContext(i int) bool {
 }
 
 // Calls and their results, in all dialects: an object with a name and
-// arguments, and one that names the call's id.
+// arguments, and one that names the call's id. In Responses each kind of call
+// has a type of its own, which ends alike.
 var (
-	callNames = map[string]bool{"tool_use": true, "function_call": true, "custom_tool_call": true, "local_shell_call": true}
 	callIDs   = []string{"call_id", "id"}
-	resultIDs = []string{"tool_use_id", "tool_call_id", "call_id"}
+	resultIDs = []string{"tool_use_id", "tool_call_id", "call_id", "id"}
 )
 
-func (d *deletion) isCall(i int) bool {
-	t := d.in
-	return t.Kind(i) == tape.Object && (callNames[t.Str(t.Get(i, "type"))] || t.Get(i, "function") >= 0)
+func isCall(t *tape.Tape, i int) bool {
+	typ := t.Str(t.Get(i, "type"))
+	return typ == "tool_use" || strings.HasSuffix(typ, "_call") || t.Get(i, "function") >= 0
 }
 
-func (d *deletion) isResult(i int) bool {
-	t := d.in
-	switch typ := t.Str(t.Get(i, "type")); typ {
-	case "tool_result", "function_call_output", "custom_tool_call_output", "local_shell_call_output":
-		return true
-	}
-	return t.Is(t.Get(i, "role"), "tool") && t.Get(i, "tool_call_id") >= 0
+func isResult(t *tape.Tape, i int) bool {
+	typ := t.Str(t.Get(i, "type"))
+	return typ == "tool_result" || strings.HasSuffix(typ, "_call_output") || t.Is(t.Get(i, "role"), "tool") && t.Get(i, "tool_call_id") >= 0
 }
 
 func idOf(t *tape.Tape, i int, names []string) string {
@@ -475,7 +475,7 @@ func (d *deletion) findSealed() {
 		return
 	}
 	for i := range t.Len() {
-		if d.isCall(i) && bytes.Contains(t.Raw(i), []byte(sealMark)) {
+		if isCall(d.in, i) && bytes.Contains(t.Raw(i), []byte(sealMark)) {
 			if id := idOf(t, i, callIDs); id != "" {
 				d.sealed[id] = true
 			}
@@ -495,10 +495,13 @@ func (d *deletion) call(i, j int) bool {
 		return d.frozen(i, j) // it was not put back
 	}
 	d.restored++
+	if !bytes.Equal(d.in.Raw(max(0, d.in.Get(i, "type"))), d.out.Raw(max(0, d.out.Get(j, "type")))) {
+		return d.otherKind(i, j, isCall, callIDs)
+	}
 	inside := func(k, i, j int) bool {
 		switch d.in.Str(k) {
-		case "name", "arguments", "input", "action":
-			d.to[i] = j
+		case "name", "arguments", "input", "action", "operation":
+			d.to[i], d.free = j, append(d.free, j)
 			return true
 		}
 		return d.frozen(i, j)
@@ -509,6 +512,16 @@ func (d *deletion) call(i, j int) bool {
 		}
 		return inside(k, i, j)
 	})
+}
+
+// otherKind matches a call, or a result, that was of another kind before it was
+// refused: all of it is another item then, with the same id.
+func (d *deletion) otherKind(i, j int, is func(*tape.Tape, int) bool, ids []string) bool {
+	if id := idOf(d.in, i, ids); id == "" || !is(d.out, j) || idOf(d.out, j, ids) != id && idOf(d.out, j, []string{"id"}) != id {
+		return d.fail(i, j, "another item stands in its place")
+	}
+	d.to[i], d.free = j, append(d.free, j)
+	return true
 }
 
 // result matches what answers a call. In one that answers a sealed call the
@@ -530,30 +543,65 @@ func (d *deletion) result(i, j int) bool {
 			return d.frozen(i, j)
 		})
 	}
-	free := func(t *tape.Tape, k int) bool { return t.Is(k, "content") || t.Is(k, "output") || t.Is(k, "is_error") }
-	k := i + 1
+	if typ := t.Get(i, "type"); typ >= 0 && !bytes.Equal(t.Raw(typ), d.out.Raw(max(0, d.out.Get(j, "type")))) {
+		return d.otherKind(i, j, isResult, resultIDs)
+	}
+	free := func(t *tape.Tape, k int) bool {
+		return t.Is(k, "content") || t.Is(k, "output") || t.Is(k, "is_error") || t.Is(k, "status")
+	}
+	// Members are the same, in their order. New ones stand behind them, just
+	// before the closing brace.
+	k, last, lastJ, skipped, added := i+1, -1, -1, false, false
+	gap := func(b, bj int) bool {
+		got := gapBetween(d.out, j, lastJ, bj)
+		switch {
+		case skipped: // a marker is missing, and one of the gaps beside it
+			return true
+		case b >= 0:
+			return bytes.Equal(got, gapBetween(t, i, last, b))
+		case bj < 0 && added:
+			return len(got) == 0
+		case bj < 0:
+			return bytes.Equal(got, gapBetween(t, i, last, -1))
+		case added:
+			return string(got) == ","
+		}
+		return string(got) == string(gapBetween(t, i, last, -1))+","
+	}
 	markers := func(kj int) {
 		for k < t.After(i) && isMark(t, k) && (kj < 0 || !bytes.Equal(t.Raw(k), d.out.Raw(kj))) {
-			k = t.After(k + 1)
+			k, skipped = t.After(k+1), true
 		}
 	}
+	const why = "the white space or the commas between its parts differ"
 	for kj := j + 1; kj < d.out.After(j); kj = d.out.After(kj + 1) {
 		markers(kj)
+		colon := gapBetween(d.out, j, kj, kj+1)
 		if k < t.After(i) && bytes.Equal(t.Raw(k), d.out.Raw(kj)) {
+			if added || !gap(k, kj) || !bytes.Equal(colon, gapBetween(t, i, k, k+1)) {
+				return d.fail(i, j, why)
+			}
 			if free(t, k) {
-				d.to[k+1] = kj + 1
+				d.to[k+1], d.free = kj+1, append(d.free, kj+1)
 			} else if !d.frozen(k+1, kj+1) {
 				return false
 			}
-			k = t.After(k + 1)
+			last, lastJ, k, skipped = k+1, kj+1, t.After(k+1), false
 			continue
 		}
-		if !free(d.out, kj) || t.Get(i, d.out.Str(kj)) >= 0 {
+		if !free(d.out, kj) || t.Get(i, d.out.Str(kj)) >= 0 || k < t.After(i) {
 			return d.fail(i, kj, "a member is new, or stands in another place")
 		}
+		if string(colon) != ":" || !gap(-1, kj) {
+			return d.fail(i, j, why)
+		}
+		lastJ, added, d.free = kj+1, true, append(d.free, kj+1)
 	}
 	if markers(-1); k < t.After(i) {
 		return d.fail(k, j, "a member is missing")
+	}
+	if !gap(-1, -1) {
+		return d.fail(i, j, why)
 	}
 	d.to[i] = j
 	return true
