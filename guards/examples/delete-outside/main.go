@@ -9,10 +9,25 @@ import (
 	guard "github.com/guardproxy/guardproxy/guards/sdk/go"
 )
 
-var (
-	deleters = shell.Set("rm grm srm rmdir unlink shred trash trash-put rimraf del del-cli remove-item")
-	finders  = shell.Set("find gfind bfs")
+const (
+	deletes = shell.Own << iota
+	finds
+	moves // to another directory
+	gits
+	syncs
+	renames
 )
+
+func init() {
+	shell.Register(deletes, "rm grm srm rmdir unlink shred trash trash-put rimraf del del-cli remove-item")
+	shell.Register(finds, "find gfind bfs")
+	shell.Register(moves, "cd pushd chdir popd")
+	shell.Register(gits, "git")
+	shell.Register(syncs, "rsync")
+	shell.Register(renames, "mv")
+}
+
+func isDeleter(word string) bool { return shell.Look(word).Kind&deletes != 0 }
 
 //go:wasmexport guard_config_v1
 func config() int32 {
@@ -127,14 +142,17 @@ func (j *judge) outside(dir, word string) string {
 
 // command returns the path outside that a command deletes, or "".
 func (j *judge) command(argv []string) string {
-	name := shell.Base(argv[0])
+	program := shell.Look(argv[0])
+	name, kind := program.Name, program.Kind
+	j.unseen = j.unseen || program.Unseen(argv)
 	dir := j.dir
 	if j.once != "" {
 		dir, j.once = j.once, ""
 	}
-	j.unseen = j.unseen || shell.Unseen(argv)
 	switch {
-	case name == "cd" || name == "pushd" || name == "chdir":
+	case name == "popd":
+		j.dir = ""
+	case kind&moves != 0:
 		to := "~"
 		for _, w := range argv[1:] {
 			if w == "-" || !strings.HasPrefix(w, "-") {
@@ -146,32 +164,30 @@ func (j *judge) command(argv []string) string {
 			to = "$OLDPWD"
 		}
 		j.cd(to)
-	case name == "popd":
-		j.dir = ""
 	case name == "xargs" || name == "parallel":
 		for _, w := range argv[1:] {
-			j.feeds = j.feeds || deleters[shell.Base(w)]
+			j.feeds = j.feeds || isDeleter(w)
 		}
-	case shell.Wrappers[name]:
+	case kind&shell.Wrapper != 0:
 		j.chdir(name, dir, argv)
-	case deleters[name]:
+	case kind&deletes != 0:
 		return j.operands(dir, argv[1:])
-	case finders[name]:
+	case kind&finds != 0:
 		return j.find(dir, argv)
-	case name == "rsync":
+	case kind&syncs != 0:
 		for _, w := range argv[1:] {
 			if strings.HasPrefix(w, "--del") || w == "--remove-source-files" {
 				return j.outside(dir, argv[len(argv)-1])
 			}
 		}
-	case name == "git":
+	case kind&gits != 0:
 		return j.git(dir, argv)
-	case name == "mv":
+	case kind&renames != 0:
 		if len(argv) > 2 && argv[len(argv)-1] == "/dev/null" {
 			return j.operands(dir, argv[1:len(argv)-1])
 		}
 	}
-	if j.fed == "" && !deleters[name] && name != "cd" {
+	if j.fed == "" && kind&(deletes|moves) == 0 {
 		for _, w := range argv[1:] {
 			if strings.HasPrefix(w, "/") && !strings.HasPrefix(w, "/dev/") || strings.HasPrefix(w, "~") || strings.HasPrefix(w, "..") {
 				if p := j.outside(dir, w); p != "" {
@@ -216,21 +232,21 @@ func (j *judge) operands(dir string, args []string) string {
 
 // find judges one that deletes by where it starts.
 func (j *judge) find(dir string, argv []string) string {
-	deletes := false
+	deleting := false
 	for i, w := range argv {
 		if w == "-delete" {
-			deletes = true
+			deleting = true
 		}
 		if (w == "-exec" || w == "-execdir" || w == "-ok" || w == "-okdir") && i+1 < len(argv) {
 			for _, p := range argv[i+1:] {
 				if p == ";" {
 					break
 				}
-				deletes = deletes || deleters[shell.Base(p)]
+				deleting = deleting || isDeleter(p)
 			}
 		}
 	}
-	if !deletes {
+	if !deleting {
 		for _, w := range argv[1:] {
 			if p := ""; j.fed == "" && (strings.HasPrefix(w, "/") || strings.HasPrefix(w, "~") || strings.HasPrefix(w, "..")) {
 				if p = j.outside(dir, w); p != "" {
@@ -310,13 +326,7 @@ var signs = []string{"rm", "rmdir", "unlink", "shred", "rmtree", "os.remove", "o
 // spoken returns a path outside that a text gives to a variable, to a function
 // or to a list, if it speaks of deleting too.
 func (j *judge) spoken(text string) string {
-	deletes := false
-	for _, s := range signs {
-		if deletes = shell.Mentions(text, s); deletes {
-			break
-		}
-	}
-	if !deletes {
+	if shell.MentionsAny(text, signs...) == "" {
 		return ""
 	}
 	for i := range len(text) {

@@ -13,7 +13,7 @@ mod guardproxy;
 mod shell;
 
 use guardproxy::{commands, deny, get, PASS};
-use shell::{among, base, configured, dynamic, mentions, only_settings, opaque_answer, opaque_setting, text, unseen, Opaque};
+use shell::{among, base, configured, dynamic, kinds, mentions, mentions_each, only_settings, opaque_answer, opaque_setting, text, unseen, Opaque};
 
 const RULES: &str = "push-force push-lease push-delete push-mirror filter reset reflog prune branch tag ref stash git-dir amend rebase";
 const OPTIONAL: &str = "amend rebase";
@@ -98,7 +98,7 @@ fn git(sub: &str, args: &[&str]) -> Option<Found> {
 fn judge(argv: &[&'static str], doubt: &mut bool) -> Option<Found> {
     let mut space = [0; 64];
     let name = base(argv[0], &mut space);
-    *doubt |= unseen(argv);
+    *doubt |= unseen(argv, name, kinds(name, |_| 0));
     let git_dir = |w: &&str| {
         let w = w.trim_end_matches(&['/', '*', '.'][..]);
         w == ".git" || w.ends_with("/.git") || w.contains(".git/objects") || w.contains(".git/refs") || w.contains(".git/logs")
@@ -168,22 +168,22 @@ pub extern "C" fn guard_check_v1() -> i32 {
             ("gc --prune", "prune"), ("branch -d", "branch"), ("rm -rf .git", "git-dir"), ("push --delete", "push-delete"),
         ];
         let hidden = [("--force", "push-force"), ("=-f", "push-force"), ("='-f", "push-force"), ("=\"-f", "push-force"), ("=+", "push-force"), ("--hard", "reset")];
-        for (sign, rule) in signs {
-            if mentions(all, sign) && applies(rule) {
-                return unreadable(sign);
-            }
+        let mut found = None;
+        mentions_each(all, &signs.map(|s| s.0), |n| {
+            found = applies(signs[n].1).then(|| signs[n].0);
+            found.is_some()
+        });
+        if found.is_none() && mentions(all, "git") && (mentions(all, "push") || mentions(all, "reset")) {
+            mentions_each(all, &hidden.map(|s| s.0), |n| {
+                found = applies(hidden[n].1).then(|| hidden[n].0);
+                found.is_some()
+            });
         }
-        for (sign, rule) in hidden {
-            if mentions(all, "git") && (mentions(all, "push") || mentions(all, "reset")) && mentions(all, sign) && applies(rule) {
-                return unreadable(sign);
-            }
+        if let Some(sign) = found {
+            return deny(&["this command cannot be read to the end, and its text speaks of ", sign, ". Write each git command plainly, without variables"]);
         }
     }
     opaque_answer(unread)
-}
-
-fn unreadable(sign: &str) -> i32 {
-    deny(&["this command cannot be read to the end, and its text speaks of ", sign, ". Write each git command plainly, without variables"])
 }
 
 #[no_mangle]

@@ -15,6 +15,9 @@
 #define FETCHERS "curl wget wget2 fetch aria2c http https xh httpie nc ncat netcat socat lwp-request lynx ftp tftp curlie gsutil "
 #define DECODERS "base64 base32 basenc uudecode gunzip zcat bzcat xzcat zstdcat rev tr "
 
+enum { FETCHES = OWN, DECODES = OWN * 2, WITH_OPTION = OWN * 4, PRINTS = OWN * 8, REMOTE = OWN * 16, POWERSHELL = OWN * 32, EVAL = OWN * 64 };
+const char *const lists[] = {KINDS, FETCHERS, DECODERS, "openssl gpg gzip bzip2 xz zstd xxd ", "printf echo ", "ssh watch tmux screen at batch fish pwsh powershell iex ", "pwsh powershell ", "eval ", 0};
+
 enum { NAMES = 32 };
 static char written[NAMES][64]; /* names of files that the call writes */
 static int names;
@@ -57,7 +60,7 @@ static int permitted(char **argv, int argc) {
 /* fetches reports whether a command gets something from the network, and notes
  * the names of the files that it may put it in. */
 static int fetches(const char *name, char **argv, int argc) {
-	if (!among(name, FETCHERS)) return 0;
+	if (!(kind_of(name) & FETCHES)) return 0;
 	for (int i = 1; i < argc; i++) {
 		const char *w = argv[i], *next = i + 1 < argc ? argv[i + 1] : "";
 		int curl = !starts(name, "wget");
@@ -73,10 +76,12 @@ static int fetches(const char *name, char **argv, int argc) {
 }
 
 static int decodes(const char *name, char **argv, int argc) {
-	if (among(name, DECODERS)) return 1;
+	unsigned kinds = kind_of(name);
+	if (kinds & DECODES) return 1;
+	if (!(kinds & (WITH_OPTION | PRINTS))) return 0;
 	for (int i = 1; i < argc; i++) {
-		if (among(name, "openssl gpg gzip bzip2 xz zstd xxd ") && (starts(argv[i], "-d") || starts(argv[i], "--d") || starts(argv[i], "-r") || gp_equal(argv[i], "base64"))) return 1;
-		for (const char *w = among(name, "printf echo ") ? argv[i] : ""; *w; w++)
+		if (kinds & WITH_OPTION && (starts(argv[i], "-d") || starts(argv[i], "--d") || starts(argv[i], "-r") || gp_equal(argv[i], "base64"))) return 1;
+		for (const char *w = kinds & PRINTS ? argv[i] : ""; *w; w++)
 			if (*w == '\\' && w[1] && has((const char[]){w[1], 0}, "xuU01")) return 1;
 	}
 	return 0;
@@ -86,29 +91,26 @@ static int decodes(const char *name, char **argv, int argc) {
 static int loads(const char *code) {
 	static const char *const run[] = {"exec", "eval", "system", "popen", "subprocess", "spawn", "iex", "invoke-expression", "child_process", "function", 0};
 	static const char *const get[] = {"b64decode", "urlopen", "urllib", "requests", "fromhex", "atob", "base64", "http", "https", "lwp", "open-uri", "iwr", "invoke-webrequest", "downloadstring", "curl", "wget", 0};
-	for (int i = 0; run[i]; i++)
-		for (int j = 0; get[j] && mentions(code, run[i]); j++)
-			if (mentions(code, get[j])) return 1;
-	return 0;
+	return mentions_any(code, run) && mentions_any(code, get);
 }
 
 /* runs: what a command runs is not in its words, or is a file just written. */
 static const char *runs(const char *name, char **argv, int argc, int unread) {
-	int shell = among(name, SHELLS), other = among(name, INTERPRETERS) || starts(name, "python3.");
+	unsigned kinds = kind_of(name), shell = kinds & SHELL, other = kinds & INTERPRETER;
 	if (unread) {
 		if (reads_input(name, argv, argc)) return name;
 		if (starts(argv[0], "$") || starts(argv[0], "`") || gp_equal(argv[0], "{}")) {
 			/* $(curl …), or all of a script in a variable; "$CC" -c x is neither. */
 			if (argc == 1 || starts(argv[0], "$(") || starts(argv[0], "`")) return argv[0];
 		}
-		if (among(name, "eval source . "))
+		if (kinds & (EVAL | SOURCE))
 			for (int i = 1; i < argc; i++)
 				if (dynamic(argv[i]) || starts(argv[i], "/dev/")) return name;
 		for (int i = 1; shell && i + 1 < argc; i++)
 			if (argv[i][0] == '-' && argv[i][1] != '-' && has(argv[i], "c") && (starts(argv[i + 1], "$") || starts(argv[i + 1], "`") || gp_equal(argv[i + 1], "{}"))) return name;
 	}
 	if (has(argv[0], "/") && is_written(argv[0])) return argv[0];
-	for (int i = 1; i < argc && (shell || other || among(name, "source . ")); i++) {
+	for (int i = 1; i < argc && (shell || other || kinds & SOURCE); i++) {
 		if (other && (starts(argv[i], "https://") || starts(argv[i], "http://"))) return argv[i];
 		if (argv[i][0] == '-') continue;
 		if (is_written(argv[i])) return argv[i];
@@ -139,10 +141,10 @@ GP_CHECK check(void) {
 		const char *by = runs(name, argv, argc, unread);
 		if (by && !*reader) gp_join(reader, sizeof reader, (const char *const[]){by, 0});
 		if (by && (starts(by, "https://") || starts(by, "http://"))) remote = 1;
-		int foreign = among(name, INTERPRETERS) || starts(name, "python3.") || among(name, "pwsh powershell ");
+		unsigned kinds = kind_of(name), foreign = kinds & (INTERPRETER | POWERSHELL);
 		for (int i = 1; foreign && i < argc; i++)
 			if (loads(argv[i])) return deny(name, "is loaded or decoded as it runs");
-		doubt |= (foreign && reads_input(name, argv, argc)) || among(name, "ssh watch tmux screen at batch fish pwsh powershell iex ");
+		doubt |= (foreign && reads_input(name, argv, argc)) || (kinds & REMOTE);
 	}
 	if (*reader && (fetched || remote)) return deny(reader, "comes from the network");
 	if (*reader && decoded) return deny(reader, "comes out of a decoder");
@@ -150,9 +152,7 @@ GP_CHECK check(void) {
 		static const char *const into[] = {"| sh", "|sh", "| bash", "|bash", "| zsh", "| sudo", "| python", "| python3", "| iex", "|iex", "iex", 0};
 		static const char *const from[] = {"curl", "wget", "iwr", "invoke-webrequest", "downloadstring", "base64", 0};
 		const char *all = read_text();
-		for (int i = 0; into[i]; i++)
-			for (int j = 0; from[j] && mentions(all, into[i]); j++)
-				if (mentions(all, from[j])) return deny("this command", "comes from the network or a decoder");
+		if (mentions_any(all, into) && mentions_any(all, from)) return deny("this command", "comes from the network or a decoder");
 		if (doubt && loads(all)) return deny("this command", "is loaded or decoded as it runs");
 	}
 	return opaque_answer(unread);

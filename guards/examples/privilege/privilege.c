@@ -4,14 +4,17 @@
  * container engines, containers that own the host, and writes to the files
  * that say who may do what.
  *
- * Configuration: allow, a list of programs that may be used all the same
- * ("sudo"); opaque (docs/guards.md).
+ * Configuration: allow, a list of those programs that may be used all
+ * the same ("sudo"); opaque (docs/guards.md).
  */
 #include "../shell/shell.h"
 
 #define BECOME "sudo sudoedit doas su runuser pkexec gosu su-exec run0 visudo vipw vigr nsenter setcap chpasswd machinectl "
 #define READERS "cat less more head tail grep egrep fgrep rg ls stat file wc diff cmp cut sort uniq getent test [ [[ echo printf find git man id sha256sum md5sum tree which type bat jq "
 #define ENGINES "docker podman nerdctl docker-compose "
+
+enum { BECOMES = OWN, READS = OWN * 2, ENGINE = OWN * 4, MODES = OWN * 8, GROUPS = OWN * 16 };
+const char *const lists[] = {KINDS, BECOME, READERS, ENGINES, "chmod install mkdir ", "usermod gpasswd adduser addgroup groupmod useradd ", 0};
 
 static int deny(const char *what, const char *instead) {
 	return gp_verdict(GP_DENY, what, ". This session has the rights that it needs: ", instead, 0);
@@ -20,9 +23,7 @@ static int deny(const char *what, const char *instead) {
 /* socket: the word names the socket of a container engine. */
 static const char *socket(const char *word) {
 	static const char *const names[] = {"docker.sock", "containerd.sock", "podman.sock", "crio.sock", "buildkitd.sock", 0};
-	for (int i = 0; names[i]; i++)
-		if (mentions(word, names[i])) return names[i];
-	return 0;
+	return mentions_any(word, names);
 }
 
 /* rights: the path is of a file that says who may do what. */
@@ -82,9 +83,10 @@ static const char *engine(char **argv, int argc) {
 static int command(char **argv, int argc) {
 	char space[64];
 	const char *name = base(argv[0], space);
-	if (allowed("/config/allow/", name)) return GP_PASS;
-	if (among(name, BECOME)) return deny(name, "run the command without it, or say which package or right is missing and go on with the rest");
-	if (among(name, "chmod install mkdir ") && argc > 1)
+	unsigned kinds = kind_of(name);
+	if (kinds & BECOMES && allowed("/config/allow/", name)) return GP_PASS;
+	if (kinds & BECOMES) return deny(name, "run the command without it, or say which package or right is missing and go on with the rest");
+	if (kinds & MODES)
 		for (int i = 1; i < argc; i++) {
 			const char *mode = argv[i];
 			int flagged = gp_equal(name, "chmod");
@@ -93,15 +95,15 @@ static int command(char **argv, int argc) {
 			else if (i > 1 && among(argv[i - 1], "-m --mode ")) flagged = 1;
 			if (flagged && setuid(mode)) return deny("a setuid or setgid bit", "use a mode such as 755");
 		}
-	if (among(name, "usermod gpasswd adduser addgroup groupmod useradd "))
+	if (kinds & GROUPS)
 		for (int i = 1; i < argc; i++)
 			for (int g = 0; g < 7; g++)
 				if (mentions(argv[i], ((const char *const[]){"sudo", "wheel", "docker", "root", "admin", "lxd", "disk"})[g])) return deny("membership in a privileged group", "work as the user that you are");
-	if (among(name, ENGINES)) {
+	if (kinds & ENGINE) {
 		const char *what = engine(argv, argc);
 		if (what) return deny(what, "run the container without that option, with the directory of the project as its volume");
 	}
-	int reads = among(name, READERS) || among(name, WRAPPERS) || among(name, SHELLS);
+	int reads = kinds & (READS | WRAPPER | SHELL);
 	if (gp_equal(name, "sed")) { /* without -i it only reads */
 		reads = 1;
 		for (int i = 1; i < argc; i++)
@@ -137,8 +139,8 @@ GP_CHECK check(void) {
 	if (opaque_setting() == SEARCH && (doubt || (unread && !commands))) {
 		static const char *const signs[] = {"sudo", "doas", "pkexec", "su -c", "chmod u+s", "chmod +s", "chmod 4755", "setuid", "setcap", "docker.sock", "/etc/sudoers", "--privileged", 0};
 		const char *all = read_text();
-		for (int i = 0; signs[i]; i++)
-			if (mentions(all, signs[i])) return gp_verdict(GP_DENY, "this command cannot be read to the end, and its text speaks of ", signs[i], ". Run the parts that need no more rights, each as a plain command", 0);
+		const char *sign = mentions_any(all, signs);
+		if (sign) return gp_verdict(GP_DENY, "this command cannot be read to the end, and its text speaks of ", sign, ". Run the parts that need no more rights, each as a plain command", 0);
 	}
 	return opaque_answer(unread);
 }

@@ -12,7 +12,7 @@ mod guardproxy;
 mod shell;
 
 use guardproxy::{commands, deny, get, join, PASS};
-use shell::{base, configured, dynamic, mentions, only_settings, opaque_answer, opaque_setting, text, unseen, Opaque};
+use shell::{base, configured, dynamic, kinds, mentions, mentions_each, only_settings, opaque_answer, opaque_setting, text, unseen, Opaque, OWN};
 
 /// The programs, by alternatives, and the words after them. A star at the end
 /// of a word stands for any rest.
@@ -124,10 +124,17 @@ fn judge(name: &str, args: &[&'static str]) -> Option<[&'static str; 3]> {
     }
 }
 
+/// Whether any rule is about a program, or it starts one that may be.
+fn subject(name: &str) -> bool {
+    let starts = name.starts_with("python") || name == "php" || name == "node" || name == "ruby";
+    starts || RULES.iter().any(|rule| rule.split(' ').next().unwrap_or("").split('|').any(|p| p == name)) || CLOUDS.split(' ').chain(CLIENTS.split(' ')).any(|p| p == name)
+}
+
 fn command(argv: &[&'static str], doubt: &mut bool) -> Option<i32> {
     let mut space = [0; 64];
     let name = base(argv[0], &mut space);
-    *doubt |= unseen(argv) || argv.get(1).map_or(false, |w| dynamic(w) && !w.contains('/'));
+    let kind = kinds(name, |name| if subject(name) { OWN } else { 0 });
+    *doubt |= unseen(argv, name, kind) || kind & OWN != 0 && argv.get(1).map_or(false, |w| dynamic(w) && !w.contains('/'));
     let (mut name, mut args) = (name, &argv[1..]);
     if name.starts_with("python") || name == "php" || name == "node" || name == "ruby" {
         // A module or a script in the place of a program.
@@ -135,6 +142,9 @@ fn command(argv: &[&'static str], doubt: &mut bool) -> Option<i32> {
         let script = args.get(at)?;
         name = script.rsplit('/').next().unwrap_or("");
         args = &args[at + 1..];
+    }
+    if kind & OWN == 0 {
+        return None;
     }
     let mut joined = [0; 128];
     let found = judge(name, args)?;
@@ -164,28 +174,40 @@ pub extern "C" fn guard_check_v1() -> i32 {
         return verdict;
     }
     if opaque_setting() == Some(Opaque::Search) && (doubt || unread && count == 0) {
-        let all = text();
-        for rule in RULES {
-            if let Some(sign) = spoken(all, rule) {
-                return deny(&["this command cannot be read to the end, and its text speaks of ", sign, ". Write each command plainly, without variables"]);
-            }
+        if let Some(sign) = spoken(text()) {
+            return deny(&["this command cannot be read to the end, and its text speaks of ", sign, ". Write each command plainly, without variables"]);
         }
     }
     opaque_answer(unread)
 }
 
-/// The program of a rule whose words a text speaks of, in any place.
-fn spoken(all: &str, rule: &'static str) -> Option<&'static str> {
-    let mut words = rule.split(' ');
-    let program = words.next()?.split('|').find(|p| mentions(all, p))?;
-    let mut any = false;
-    for pattern in words {
-        any = true;
-        if !pattern.split('|').any(|p| !p.contains('*') && mentions(all, p)) {
-            return None;
-        }
+/// Programs and subcommands that are known best: what a text is searched for.
+const SIGNS: &[&str] = &[
+    "npm publish", "pnpm publish", "yarn publish", "yarn npm publish", "bun publish", "cargo publish", "twine upload", "poetry publish", "uv publish", "gem push", "docker push", "podman push",
+    "gh release create", "gh repo delete", "helm uninstall", "helm push", "vercel --prod", "wrangler deploy", "firebase deploy", "netlify deploy", "fly deploy", "serverless deploy", "cdk deploy",
+    "terraform destroy", "terraform apply", "tofu destroy", "tofu apply", "pulumi destroy", "pulumi up", "cdk destroy", "kubectl delete", "kubectl drain", "oc delete", "eksctl delete",
+    "aws s3 rm", "aws s3 rb", "terminate-instances", "delete-stack", "delete-db-instance", "az group delete", "gcloud projects delete", "dropdb", "drop database", "drop table", "flushall", "db:drop",
+];
+
+/// The first of them that a text speaks of, and that is not allowed. A
+/// subcommand may stand in a variable: then program and word are in any place.
+fn spoken(all: &str) -> Option<&'static str> {
+    let mut found = None;
+    mentions_each(all, SIGNS, |n| {
+        found = (!configured("allow", SIGNS[n])).then(|| SIGNS[n]);
+        found.is_some()
+    });
+    if found.is_some() {
+        return found;
     }
-    any.then(|| program)
+    let mut programs = [false; 8];
+    const APART: [(&str, &str); 8] = [("npm", "publish"), ("cargo", "publish"), ("twine", "upload"), ("docker", "push"), ("terraform", "destroy"), ("kubectl", "delete"), ("tofu", "destroy"), ("pulumi", "destroy")];
+    mentions_each(all, &APART.map(|a| a.0), |n| {
+        programs[n] = true;
+        false
+    });
+    let n = (0..APART.len()).find(|&n| programs[n] && mentions(all, APART[n].1))?;
+    SIGNS.iter().find(|s| s.starts_with(APART[n].0) && s.ends_with(APART[n].1) && !configured("allow", s)).copied()
 }
 
 #[no_mangle]

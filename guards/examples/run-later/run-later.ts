@@ -9,10 +9,10 @@ import { Commands, PASS, ask, deny, get } from "../../sdk/assemblyscript/guardpr
 
 // Programs that look at files, or run them, or remove them; and those that run
 // other commands, which follow them in the list.
-const READERS = words("cat less more head tail grep egrep fgrep rg ag ls stat file wc diff cmp sort uniq test [ [[ echo printf tree which type bat jq yq cut rm rmdir unlink git du md5sum sha256sum shellcheck actionlint act yamllint xxd hexdump readlink realpath basename dirname od strings nl tac source . ssh code cd pushd export" +
+const READERS = set("cat less more head tail grep egrep fgrep rg ag ls stat file wc diff cmp sort uniq test [ [[ echo printf tree which type bat jq yq cut rm rmdir unlink git du md5sum sha256sum shellcheck actionlint act yamllint xxd hexdump readlink realpath basename dirname od strings nl tac source . ssh code cd pushd export" +
   " sh bash dash zsh ksh fish sudo doas env command builtin exec nohup nice ionice time timeout stdbuf setsid xargs parallel watch strace busybox find fd npx");
 // Programs of which only the last word is written.
-const COPIERS = words("cp mv install rsync scp ditto");
+const COPIERS = set("cp mv install rsync scp ditto");
 
 // Names of files, wherever they lie.
 const FILES = words(".bashrc .bash_profile .bash_login .bash_logout .bash_aliases .profile .zshrc .zshenv .zprofile .zlogin .zlogout .kshrc .mkshrc .cshrc .tcshrc .login .xinitrc .xprofile .xsession .xsessionrc .inputrc" +
@@ -34,18 +34,15 @@ const SETTINGS = words("core.hookspath core.fsmonitor core.editor core.pager cor
 
 function words(list: string): string[] { return list.split(" "); }
 
+function set(list: string): Set<string> {
+  const names = words(list), out = new Set<string>();
+  for (let i = 0; i < names.length; i++) out.add(names[i]);
+  return out;
+}
+
 function base(word: string): string {
   const name = word.substring(word.lastIndexOf("/") + 1).toLowerCase();
   return name.endsWith(".exe") ? name.substring(0, name.length - 4) : name;
-}
-
-// fits compares a part of a path with a name. A pattern fits what it may become
-// when it begins like the name.
-function fits(part: string, name: string): bool {
-  const star = wild(part);
-  if (star < 0) return part == name;
-  if (star == 0) return false;
-  return name.startsWith(part.substring(0, star));
 }
 
 function wild(part: string): i32 {
@@ -55,6 +52,18 @@ function wild(part: string): i32 {
   }
   return -1;
 }
+
+// fits compares a part of a path with a name; star is where a pattern in it
+// begins, or -1. A pattern fits what it may become if it begins like the name.
+function fits(part: string, star: i32, name: string): bool {
+  return star < 0 ? part == name : star > 0 && name.startsWith(part.substring(0, star));
+}
+
+// Sets for the first look: most paths are none of these.
+const FILE_SET = new Set<string>();
+const DIR_INDEX = new Map<string, i32>();
+for (let i = 0; i < FILES.length; i++) FILE_SET.add(FILES[i]);
+for (let i = 0; i < DIRS.length; i++) DIR_INDEX.set(DIRS[i][0], i);
 
 // place returns the part of a path that makes it one of the places, or "".
 function place(path: string): string {
@@ -67,20 +76,39 @@ function place(path: string): string {
   }
   if (clean.length == 0) return "";
   const last = clean[clean.length - 1];
-  for (let i = 0; i < FILES.length; i++) if (fits(last, FILES[i])) return FILES[i];
+  const star = wild(last);
+  if (star < 0) {
+    if (FILE_SET.has(last)) return last;
+  } else {
+    for (let i = 0; i < FILES.length; i++) if (fits(last, star, FILES[i])) return FILES[i];
+  }
   for (let i = 0; i < clean.length; i++) {
-    for (let d = 0; d < DIRS.length; d++) {
-      const dir = DIRS[d];
-      if (!fits(clean[i], dir[0])) continue;
-      if (dir[0] == "etc" && !(i == 0 && path.startsWith("/"))) continue;
-      if (dir[1] == "*") return dir[0];
-      for (let n = 1; n < dir.length && i + 1 < clean.length; n++) {
-        const next = clean[i + 1];
-        if (!fits(next, dir[n]) && wild(next) != 0) continue;
-        if (dir[n] == "modules" && clean.indexOf("hooks", i) < 0 && last != "config") continue;
-        return dir[0] + "/" + dir[n];
-      }
+    const star = wild(clean[i]);
+    if (star < 0) {
+      if (!DIR_INDEX.has(clean[i])) continue;
+      const found = below(DIRS[DIR_INDEX.get(clean[i])], clean, i, last, path);
+      if (found != "") return found;
+      continue;
     }
+    for (let d = 0; d < DIRS.length; d++) {
+      if (!fits(clean[i], star, DIRS[d][0])) continue;
+      const found = below(DIRS[d], clean, i, last, path);
+      if (found != "") return found;
+    }
+  }
+  return "";
+}
+
+// below looks at what stands behind a directory's name, part i of the path.
+function below(dir: string[], clean: string[], i: i32, last: string, path: string): string {
+  if (dir[0] == "etc" && !(i == 0 && path.startsWith("/"))) return "";
+  if (dir[1] == "*") return dir[0];
+  for (let n = 1; n < dir.length && i + 1 < clean.length; n++) {
+    const next = clean[i + 1];
+    const star = wild(next);
+    if (star != 0 && !fits(next, star, dir[n])) continue;
+    if (dir[n] == "modules" && clean.indexOf("hooks", i) < 0 && last != "config") continue;
+    return dir[0] + "/" + dir[n];
   }
   return "";
 }
@@ -90,13 +118,13 @@ const dirs: string[] = [];
 
 // written is the reason not to write to a path, or "".
 function written(path: string): string {
-  for (let i = 0; ; i++) {
+  let found = place(path);
+  for (let i = 0; found == "" && i < dirs.length && !path.startsWith("/"); i++) found = place(dirs[i] + "/" + path);
+  for (let i = 0; found != ""; i++) {
     const end = get("/config/allow/" + i.toString());
     if (end === null) break;
     if (path == end || path.endsWith("/" + end)) return "";
   }
-  let found = place(path);
-  for (let i = 0; found == "" && i < dirs.length && !path.startsWith("/"); i++) found = place(dirs[i] + "/" + path);
   return found;
 }
 
@@ -120,10 +148,10 @@ function command(argv: string[]): string {
   if (name == "direnv" && (first == "allow" || first == "permit" || first == "grant")) return "the list of allowed .envrc files";
   if ((name == "claude" || name == "codex" || name == "gemini" || name == "qwen" || name == "opencode") && (first == "mcp" || first == "config" || first == "plugin" || first == "extensions")) return "the configuration of " + name;
   if (name == "git") return git(argv);
-  let reads = READERS.includes(name);
+  let reads = READERS.has(name);
   if ((name == "sed" || name == "awk" || name == "gawk") && !inPlace(argv)) reads = true;
   if (reads) return "";
-  for (let i = COPIERS.includes(name) && !targets(argv) ? argv.length - 1 : 1; i < argv.length; i++) {
+  for (let i = COPIERS.has(name) && !targets(argv) ? argv.length - 1 : 1; i < argv.length; i++) {
     const w = argv[i];
     let found = written(w);
     const value = w.indexOf("=");
@@ -167,12 +195,16 @@ function git(argv: string[]): string {
   return "";
 }
 
+const SHELLS = set("sh bash rbash dash zsh ksh mksh ash yash");
+const INTERPRETERS = set("python python2 python3 perl ruby node nodejs bun deno php lua osascript");
+const FOREIGN = set("alias fish pwsh powershell nu csh tcsh xargs parallel ssh watch tmux screen expect script");
+
 // unseen: what the command runs is not among its words. shell.h says more.
 function unseen(argv: string[]): bool {
   const name = base(argv[0]);
   const first = argv.length > 1 ? argv[1] : "";
   if (name != "[" && name != "[[" && (wild(name) >= 0 || name.includes(")") || name.includes("}") || name.includes("`"))) return true;
-  if (["sh", "bash", "dash", "zsh", "ksh", "ash"].includes(name)) {
+  if (SHELLS.has(name)) {
     for (let i = 1; i < argv.length; i++) {
       const w = argv[i];
       if (w.startsWith("-") && !w.startsWith("--") && w.includes("c")) return false;
@@ -180,7 +212,7 @@ function unseen(argv: string[]): bool {
     }
     return first != "--version";
   }
-  if (name.startsWith("python") || ["perl", "ruby", "node", "nodejs", "bun", "deno", "php", "lua", "osascript"].includes(name)) {
+  if (INTERPRETERS.has(name) || name.startsWith("python3.")) {
     for (let i = 1; i < argv.length; i++) {
       const w = argv[i];
       if (!w.startsWith("-")) return w == "eval" || w.includes("$") || w.startsWith("<(") || w.startsWith("/dev/");
@@ -190,24 +222,38 @@ function unseen(argv: string[]): bool {
     return true;
   }
   if (name == "source" || name == ".") return first.includes("$") || first.startsWith("<(") || first.startsWith("/dev/");
-  return argv.length > 1 && ["alias", "fish", "pwsh", "powershell", "nu", "csh", "tcsh", "xargs", "parallel", "ssh", "watch", "tmux", "screen", "expect", "script"].includes(name);
+  return argv.length > 1 && FOREIGN.has(name);
 }
 
 // Signs in a text: one of the places, and something that writes.
-const PLACES = words(".git/hooks .git/config .husky .bashrc .bash_profile .profile .zshrc .zshenv .github/workflows .gitlab-ci.yml .circleci .vscode/tasks.json .vscode/settings.json .envrc .claude/ .claude.json .codex/ .gemini/ .mcp.json .ssh/config .ssh/authorized_keys .config/fish .config/autostart .config/systemd LaunchAgents cron.d hookspath");
-const WRITERS = words("> tee cp mv ln install dd sed write writetext writefile writefilesync appendfile appendfilesync 'w' \"w\" 'a' \"a\" 'wb' 'w+' copy copyfile symlink rename replace system subprocess popen exec spawn chmod config");
+const PLACES = words(".git/hooks .git/config .husky .bashrc .bash_profile .profile .zshrc .zshenv .github/workflows .gitlab-ci.yml .circleci .vscode/tasks.json .vscode/settings.json .envrc .claude/ .claude.json .codex/ .gemini/ .mcp.json .ssh/config .ssh/authorized_keys .config/fish .config/autostart .config/systemd launchagents cron.d hookspath");
+const WRITERS = words("> tee cp mv ln install dd sed write write_text writetext writefile writefilesync appendfile appendfilesync 'w' \"w\" 'a' \"a\" 'wb' 'w+' copy copyfile symlink rename replace system subprocess popen exec spawn chmod config");
 
+// speaks returns the place that a text speaks of writing to, or "".
 function speaks(text: string): string {
-  const low = text.toLowerCase();
-  let found = "";
-  for (let i = 0; found == "" && i < PLACES.length; i++) if (low.includes(PLACES[i].toLowerCase())) found = PLACES[i];
-  if (found == "") return "";
-  for (let i = 0; i < WRITERS.length; i++) {
-    const at = low.indexOf(WRITERS[i]);
-    if (at >= 0 && (at == 0 || !letter(low.charCodeAt(at - 1)) || !letter(WRITERS[i].charCodeAt(0)))) return found;
+  const found = mentions(text, PLACES);
+  return found != "" && mentions(text, WRITERS) != "" ? found : "";
+}
+
+// mentions returns the first of several that stands in a text, whatever its
+// case, and not in the middle of a word. It reads the text once.
+function mentions(text: string, several: string[]): string {
+  const first = new StaticArray<bool>(128);
+  for (let i = 0; i < several.length; i++) first[several[i].charCodeAt(0)] = true;
+  for (let at = 0; at < text.length; at++) {
+    const c = lower(text.charCodeAt(at));
+    if (c >= 128 || !first[c] || at > 0 && letter(c) && letter(lower(text.charCodeAt(at - 1)))) continue;
+    for (let i = 0; i < several.length; i++) {
+      const sign = several[i];
+      let n = 0;
+      while (n < sign.length && at + n < text.length && lower(text.charCodeAt(at + n)) == sign.charCodeAt(n)) n++;
+      if (n == sign.length && !(letter(sign.charCodeAt(n - 1)) && at + n < text.length && letter(lower(text.charCodeAt(at + n))))) return sign;
+    }
   }
   return "";
 }
+
+function lower(c: i32): i32 { return c >= 0x41 && c <= 0x5a ? c + 32 : c; }
 
 function letter(c: i32): bool { return c >= 0x61 && c <= 0x7a || c >= 0x30 && c <= 0x39 || c == 0x5f; }
 

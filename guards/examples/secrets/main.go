@@ -9,15 +9,41 @@ import (
 	guard "github.com/guardproxy/guardproxy/guards/sdk/go"
 )
 
+const (
+	names  = shell.Own << iota // files, without showing what is in them
+	copies                     // to the last word
+	greps                      // for the first word
+	finds
+	gits
+	links
+	changesDir
+	prints
+)
+
+func init() {
+	shell.Register(names, "ls stat test [ [[ echo printf touch chmod chown mkdir rm rmdir unlink shred tee which du tree file dirname basename realpath readlink mktemp ssh ssh-add ssh-keygen ssh-copy-id sftp cmp export man type age-keygen mkcert kubectl helm terraform")
+	shell.Register(copies, "cp mv install rsync scp")
+	shell.Register(greps, "grep egrep fgrep rg ag ack zgrep")
+	shell.Register(finds, "find gfind bfs fd fdfind")
+	shell.Register(gits, "git")
+	shell.Register(links, "ln")
+	shell.Register(changesDir, "cd pushd")
+	for _, p := range printers {
+		program, _, _ := strings.Cut(p, " ")
+		printersOf[program] = append(printersOf[program], p)
+		shell.Register(prints, program)
+	}
+	shell.Register(prints, "kubectl oc")
+	for _, o := range strings.Fields("-i --env-file --env_file --kubeconfig --key --cert --cacert --private-key --identity --key-file --tls-key --tls-cert --ssl-key -keyout -out -inkey --output -o --signing-key --keystore") {
+		uses[o] = true
+	}
+}
+
 var (
-	// They name files without showing what is in them.
-	namers = shell.Set("ls stat test [ [[ echo printf touch chmod chown mkdir rm rmdir unlink shred tee which cd pushd ln du tree file dirname basename realpath readlink mktemp ssh ssh-add ssh-keygen ssh-copy-id sftp cmp export man type age-keygen mkcert openssl-genrsa kubectl helm terraform")
-	// The last word is where they write to.
-	copiers = shell.Set("cp mv install rsync scp")
-	// Their first word is what they look for.
-	greps = shell.Set("grep egrep fgrep rg ag ack zgrep")
-	// Options whose value is a secret that is used and not shown.
-	uses = shell.Set("-i --env-file --env_file --kubeconfig --key --cert --cacert --private-key --identity --key-file --tls-key --tls-cert --ssl-key -keyout -out -inkey --output -o --signing-key --keystore")
+	// uses are options whose value is a secret that is used and not shown, or
+	// a file that is written.
+	uses       = map[string]bool{}
+	printersOf = map[string][]string{}
 )
 
 // printers are commands that print a secret, as the words that begin them.
@@ -168,9 +194,10 @@ func number(i int) string {
 
 // command returns the secret that a command reads or prints, or "".
 func (j *judge) command(argv []string) string {
-	name := shell.Base(argv[0])
-	j.doubt = j.doubt || shell.Unseen(argv)
-	if name == "cd" || name == "pushd" {
+	program := shell.Look(argv[0])
+	name, kind := program.Name, program.Kind
+	j.doubt = j.doubt || program.Unseen(argv)
+	if kind&changesDir != 0 {
 		if to := argv[len(argv)-1]; len(argv) > 1 && len(j.dirs) < 16 {
 			if n := len(j.dirs); n > 0 && !strings.HasPrefix(to, "/") {
 				to = j.dirs[n-1] + "/" + to
@@ -179,23 +206,25 @@ func (j *judge) command(argv []string) string {
 		}
 		return ""
 	}
-	if what := prints(name, argv[1:]); what != "" {
-		return what
+	if kind&prints != 0 {
+		if what := printed(name, argv[1:]); what != "" {
+			return what
+		}
 	}
 	args := argv[1:]
 	switch {
-	case shell.Wrappers[name] || shell.Shells[name]:
+	case kind&(shell.Wrapper|shell.IsShell) != 0:
 		return "" // the command that they run follows
-	case name == "find" || name == "fd" || name == "fdfind" || name == "gfind":
+	case kind&finds != 0:
 		return j.find(args)
-	case name == "git":
+	case kind&gits != 0:
 		return j.git(args)
 	case name == "kubectl" && len(args) > 0 && (args[0] == "cp" || args[0] == "create"):
-	case name == "ln":
+	case kind&links != 0:
 		return j.words(name, args) // a link to it can be read by another name
-	case namers[name]:
+	case kind&names != 0:
 		return ""
-	case copiers[name]:
+	case kind&copies != 0:
 		n := len(args) - 1
 		for _, w := range args {
 			if strings.HasPrefix(w, "-t") || strings.HasPrefix(w, "--target") {
@@ -203,7 +232,7 @@ func (j *judge) command(argv []string) string {
 			}
 		}
 		args = args[:max(0, n)]
-	case greps[name]:
+	case kind&greps != 0:
 		args = withoutPattern(args)
 	}
 	return j.words(name, args)
@@ -213,6 +242,9 @@ func (j *judge) command(argv []string) string {
 // one: curl -d @.env, --file=.env.
 func (j *judge) words(name string, args []string) string {
 	for i, w := range args {
+		if len(j.dirs) == 0 && plain(w) {
+			continue
+		}
 		if strings.HasPrefix(w, "$") && len(w) < 40 && !strings.ContainsAny(w, "/(") {
 			j.doubt = true // whatever is in the variable
 			continue
@@ -248,6 +280,18 @@ func (j *judge) words(name string, args []string) string {
 	return ""
 }
 
+// plain: nothing in the word makes it worth a look. It need not find all of
+// those.
+func plain(w string) bool {
+	for i := range len(w) {
+		switch w[i] {
+		case '.', '/', '$', '_', '*', '?', '[', '{', '@', '=', ':', ' ':
+			return false
+		}
+	}
+	return true
+}
+
 // withoutPattern drops what a grep looks for.
 func withoutPattern(args []string) []string {
 	for i, w := range args {
@@ -266,8 +310,7 @@ func (j *judge) find(args []string) string {
 	runs := false
 	for i, w := range args {
 		if (w == "-exec" || w == "-execdir" || w == "-x" || w == "-X" || w == "--exec") && i+1 < len(args) {
-			program := shell.Base(args[i+1])
-			runs = runs || !namers[program]
+			runs = runs || shell.Look(args[i+1]).Kind&names == 0
 		}
 	}
 	if !runs {
@@ -292,8 +335,8 @@ func (j *judge) git(args []string) string {
 	return j.words("git", args)
 }
 
-// prints returns the words of a printer that a command begins with.
-func prints(name string, args []string) string {
+// printed returns the words of a printer that a command begins with.
+func printed(name string, args []string) string {
 	if name == "kubectl" || name == "oc" {
 		get, secrets, output := false, false, false
 		for i, w := range args {
@@ -309,11 +352,8 @@ func prints(name string, args []string) string {
 			return "kubectl get secret"
 		}
 	}
-	for _, p := range printers {
-		program, rest, _ := strings.Cut(p, " ")
-		if program != name {
-			continue
-		}
+	for _, p := range printersOf[name] {
+		_, rest, _ := strings.Cut(p, " ")
 		at := 0
 		for w := range strings.SplitSeq(rest, " ") {
 			for at < len(args) && args[at] != w {
@@ -336,17 +376,15 @@ func prints(name string, args []string) string {
 	return ""
 }
 
-var signs = []string{".env", "id_rsa", "id_ed25519", "id_ecdsa", ".aws/credentials", ".ssh/", ".netrc", ".git-credentials", ".kube/config", ".docker/config.json", ".pgpass", ".vault-token", ".gnupg", "/etc/shadow", "/proc/self/environ", ".bash_history", ".zsh_history", ".codex/auth.json", ".credentials.json", "application_default_credentials.json", "169.254.169.254", "metadata.google.internal", "gh auth token"}
+var signs = []string{".env", "id_rsa", "id_ed25519", "id_ecdsa", ".aws/credentials", ".ssh/id", ".ssh/*", ".netrc", ".git-credentials", ".kube/config", ".docker/config.json", ".pgpass", ".vault-token", ".gnupg", "/etc/shadow", "/proc/self/environ", ".bash_history", ".zsh_history", ".codex/auth.json", ".credentials.json", "application_default_credentials.json", "169.254.169.254", "metadata.google.internal", "gh auth token"}
 
 var templates = strings.NewReplacer(".env.example", "", ".env.sample", "", ".env.template", "", ".env.dist", "", ".env.defaults", "", ".ssh/known_hosts", "", ".ssh/config", "")
 
 // spoken returns the sign of a secret that a text speaks of.
 func spoken(text string) string {
-	text = templates.Replace(strings.ToLower(text))
-	for _, s := range signs {
-		if shell.Mentions(text, s) || strings.HasSuffix(s, "/") && strings.Contains(text, s) {
-			return s
-		}
+	if s := shell.MentionsAny(text, signs...); s == "" {
+		return ""
 	}
-	return ""
+	// A template beside it is none.
+	return shell.MentionsAny(templates.Replace(text), signs...)
 }

@@ -13,6 +13,14 @@ var files = []string{
 	".bash_history", ".zsh_history", ".python_history", ".psql_history", ".mysql_history", ".node_repl_history", ".lesshst", "fish_history",
 }
 
+var known = func() map[string]bool {
+	m := map[string]bool{}
+	for _, f := range files {
+		m[f] = true
+	}
+	return m
+}()
+
 var ends = []string{".pem", ".key", ".p12", ".pfx", ".jks", ".keystore", ".kdbx", ".ppk", ".env", ".agekey"}
 
 var dirs = []struct {
@@ -26,6 +34,14 @@ var dirs = []struct {
 	{".gemini", []string{"oauth_creds.json"}}, {".qwen", []string{"oauth_creds.json"}}, {"opencode", []string{"auth.json"}}, {".config", []string{"op"}},
 	{"etc", []string{"shadow", "gshadow", "shadow-", "master.passwd"}}, {"self", []string{"environ"}},
 }
+
+// leads are the first letters of those directories.
+var leads = func() (l [256]bool) {
+	for _, d := range dirs {
+		l[d.dir[0]] = true
+	}
+	return l
+}()
 
 // public are names in such directories that are no secrets.
 func public(name string) bool {
@@ -65,9 +81,14 @@ func secret(path string) string {
 	if public(last) && !fits(".kube", parent(parts)) {
 		return ""
 	}
-	for _, f := range files {
-		if fits(last, f) && (last == f || f[0] == '.' || strings.HasPrefix(f, "id_")) {
-			return f
+	if known[last] {
+		return last
+	}
+	if at := strings.IndexAny(last, "*?[{"); at > 0 {
+		for _, f := range files {
+			if (f[0] == '.' || strings.HasPrefix(f, "id_")) && strings.HasPrefix(f, last[:at]) {
+				return f
+			}
 		}
 	}
 	if strings.HasPrefix(last, ".env.") || strings.HasPrefix(last, "client_secret") && strings.HasSuffix(last, ".json") {
@@ -82,6 +103,9 @@ func secret(path string) string {
 		return "environ"
 	}
 	for i, part := range parts[:len(parts)-1] {
+		if !leads[part[0]] {
+			continue
+		}
 		for _, d := range dirs {
 			if !fits(part, d.dir) || d.dir == "etc" && i > 0 || d.dir == "gcloud" && !(i > 0 && parts[i-1] == ".config") || d.dir == "self" && !(i > 0 && parts[i-1] == "proc") {
 				continue

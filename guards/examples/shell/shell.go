@@ -12,43 +12,77 @@ import "strings"
 // Get looks up a JSON Pointer in the input document, as guard.Get does.
 type Get func(pointer string) (string, bool)
 
-// Names is a set of names.
-type Names map[string]bool
+// Kind is what a program is: a set of bits.
+type Kind uint32
 
-// Set makes a set of the words of a text.
-func Set(words string) Names {
-	n := Names{}
-	for _, w := range strings.Fields(words) {
-		n[w] = true
-	}
-	return n
-}
-
-// Base is the name of a program in lower case, without directory and .exe.
-func Base(word string) string {
-	return strings.TrimSuffix(strings.ToLower(word[strings.LastIndexByte(word, '/')+1:]), ".exe")
-}
-
-// Wrappers run the words after their own options; the command that they run
-// follows theirs in the list.
-var Wrappers = Set("sudo doas env command builtin exec nohup nice ionice time timeout gtimeout stdbuf setsid xargs parallel watch strace ltrace busybox toybox chroot unshare flock chrt taskset caffeinate npx poetry uv bundle pipenv")
-
-// Shells read a script; one among their words was read by the host.
-var Shells = Set("sh bash rbash dash ash hush posh zsh ksh ksh93 rksh mksh lksh oksh yash")
-
-var (
-	interpreters = Set("python python2 python3 perl ruby node nodejs bun deno php lua rscript osascript tclsh expect jshell groovy")
-	foreign      = Set("alias fish pwsh powershell nu elvish xonsh csh tcsh cmd xargs parallel ssh at batch watch tmux screen crontab nix-shell entr script hyperfine")
+const (
+	IsShell   Kind = 1 << iota // reads a script; one among its words was read by the host
+	Interpret                  // reads a program in another language
+	Wrapper                    // runs the words after its options; what it runs follows in the list
+	Foreign                    // runs what is not in its words, or not as they stand there
+	Source                     // runs a file in the same shell
+	Own                        // the first that a guard has for itself
 )
+
+var kinds = map[string]Kind{}
+
+func init() {
+	Register(IsShell, "sh bash rbash dash ash hush posh zsh ksh ksh93 rksh mksh lksh oksh yash")
+	Register(Interpret, "python python2 python3 perl ruby node nodejs bun deno php lua rscript osascript tclsh expect jshell groovy")
+	Register(Wrapper, "sudo doas env command builtin exec nohup nice ionice time timeout gtimeout stdbuf setsid xargs parallel watch strace ltrace busybox toybox chroot unshare flock chrt taskset caffeinate npx poetry uv bundle pipenv")
+	Register(Foreign, "alias fish pwsh powershell nu elvish xonsh csh tcsh cmd xargs parallel ssh at batch watch tmux screen crontab nix-shell entr script hyperfine")
+	Register(Source, "source .")
+}
+
+// Register says that the programs of these names are of a kind, besides what
+// they are already. It is for the start of a guard.
+func Register(k Kind, names string) {
+	for _, n := range strings.Fields(names) {
+		kinds[n] |= k
+	}
+}
+
+// Program is the first word of a command, looked up.
+type Program struct {
+	word string
+	Name string // in lower case, without directory and .exe
+	Kind Kind
+	odd  bool // the shell makes something else of the name
+}
+
+// programs remembers what was looked up: a script has few different ones, and
+// thousands of commands.
+var programs [16]Program
+
+// Look looks up a command's first word. The result is good until the next Look.
+func Look(word string) *Program {
+	slot := len(word)
+	if slot > 0 {
+		slot += int(word[0]) + int(word[len(word)-1])<<1
+	}
+	p := &programs[slot%len(programs)]
+	if p.word != word || word == "" {
+		name := strings.TrimSuffix(strings.ToLower(word[strings.LastIndexByte(word, '/')+1:]), ".exe")
+		*p = Program{word, name, kinds[name], strings.ContainsAny(name, "$`)}*?") || strings.Contains(name, "[") && name != "[" && name != "[["}
+		if strings.HasPrefix(name, "python3.") {
+			p.Kind |= Interpret
+		}
+	}
+	return p
+}
 
 // Dynamic reports whether the shell expands a variable or a command in the word.
 func Dynamic(word string) bool {
 	return strings.ContainsAny(word, "$`") || strings.HasPrefix(word, "<(")
 }
 
-// Unseen reports whether what a command runs is not among its words.
-func Unseen(argv []string) bool {
-	name, first := Base(argv[0]), ""
+// Unseen reports whether what a command runs is not among its words. The
+// program is its first word's.
+func (p *Program) Unseen(argv []string) bool {
+	if !p.odd && p.Kind&(IsShell|Interpret|Foreign|Source) == 0 {
+		return false
+	}
+	first := ""
 	if len(argv) > 1 {
 		first = argv[1]
 	}
@@ -56,9 +90,9 @@ func Unseen(argv []string) bool {
 		return Dynamic(w) || strings.HasPrefix(w, "/dev/") || strings.HasPrefix(w, "/proc/")
 	}
 	switch {
-	case strings.ContainsAny(name, "$`)}*?") || strings.Contains(name, "[") && name != "[" && name != "[[":
+	case p.odd:
 		return true
-	case Shells[name]:
+	case p.Kind&IsShell != 0:
 		for _, w := range argv[1:] {
 			switch {
 			case strings.HasPrefix(w, "--"):
@@ -74,7 +108,7 @@ func Unseen(argv []string) bool {
 			}
 		}
 		return first != "--version" && first != "--help"
-	case interpreters[name] || strings.HasPrefix(name, "python3."):
+	case p.Kind&Interpret != 0:
 		for _, w := range argv[1:] {
 			switch {
 			case w == "" || w[0] != '-':
@@ -86,10 +120,10 @@ func Unseen(argv []string) bool {
 			}
 		}
 		return true
-	case name == "source" || name == ".":
+	case p.Kind&Source != 0:
 		return stream(first)
 	}
-	return len(argv) > 1 && foreign[name]
+	return len(argv) > 1
 }
 
 func letter(c byte) bool {
@@ -110,28 +144,42 @@ func lower(c byte) byte {
 // Mentions looks for words, in lower case, in a text, as words and whatever
 // their case. A space stands for whatever parts words there, in quotes and
 // lists too.
-func Mentions(text, words string) bool {
-	for from := 0; from < len(text); from++ {
-		if c := lower(text[from]); c != words[0] || from > 0 && letter(text[from-1]) && (letter(c) || c == '.') {
+func Mentions(text, words string) bool { return MentionsAny(text, words) != "" }
+
+// MentionsAny is Mentions for the first of several that is found. It reads the
+// text once: guards have fuel for some hundred steps a byte of it.
+func MentionsAny(text string, several ...string) string {
+	var by [256][]string // by their first byte
+	for _, words := range several {
+		by[words[0]] = append(by[words[0]], words)
+	}
+	for from := range len(text) {
+		c := lower(text[from])
+		if by[c] == nil || from > 0 && letter(text[from-1]) && (letter(c) || c == '.') {
 			continue
 		}
-		i, w := from, 0
-		for ; w < len(words); w++ {
-			if words[w] == ' ' && gap(text, i) {
-				for gap(text, i) {
-					i++
-				}
-			} else if i < len(text) && lower(text[i]) == words[w] {
-				i++
-			} else {
-				break
+		for _, words := range by[c] {
+			if at(text, from, words) {
+				return words
 			}
 		}
-		if w == len(words) && !(letter(words[w-1]) && i < len(text) && letter(text[i])) {
-			return true
+	}
+	return ""
+}
+
+func at(text string, i int, words string) bool {
+	for w := range len(words) {
+		if words[w] == ' ' && gap(text, i) {
+			for gap(text, i) {
+				i++
+			}
+		} else if i < len(text) && lower(text[i]) == words[w] {
+			i++
+		} else {
+			return false
 		}
 	}
-	return false
+	return !(letter(words[len(words)-1]) && i < len(text) && letter(text[i]))
 }
 
 // Text is the command as the model wrote it, or all arguments.

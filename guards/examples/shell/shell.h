@@ -39,6 +39,23 @@ static inline int among(const char *name, const char *list) {
 	return 0;
 }
 
+/* kind is the set of lists, one bit each, that have a name. A script has few
+ * different programs: names that were looked up are remembered. */
+static inline unsigned kind(const char *name, const char *const *lists) {
+	static struct { char name[24]; unsigned bits; } known[64];
+	unsigned h = 0, n = 0, bits = 0;
+	for (; name[n]; n++) h = h * 31 + (unsigned char)name[n];
+	h &= 63;
+	if (n && n < sizeof known[h].name && gp_equal(known[h].name, name)) return known[h].bits;
+	for (int i = 0; lists[i]; i++)
+		if (among(name, lists[i])) bits |= 1u << i;
+	if (n && n < sizeof known[h].name) {
+		gp_join(known[h].name, sizeof known[h].name, (const char *const[]){name, 0});
+		known[h].bits = bits;
+	}
+	return bits;
+}
+
 /* base writes a program's name: no directory, no .exe, in lower case. */
 static inline const char *base(const char *word, char name[64]) {
 	const char *from = word;
@@ -73,14 +90,21 @@ static inline const char *clean(const char *path, char *to, unsigned capacity) {
 /* dynamic: the shell expands something in the word. */
 static inline int dynamic(const char *word) { return has(word, "$`") || starts(word, "<("); }
 
+enum { SHELL = 1, INTERPRETER = 2, WRAPPER = 4, FOREIGN = 8, SOURCE = 16, OWN = 32 };
+#define KINDS SHELLS, INTERPRETERS, WRAPPERS, FOREIGNS, "source . "
+#define FOREIGNS "alias fish pwsh powershell nu elvish xonsh csh tcsh cmd xargs parallel ssh at batch watch tmux screen crontab nix-shell entr script hyperfine "
 #define SHELLS "sh bash rbash dash ash hush posh zsh ksh ksh93 rksh mksh lksh oksh yash "
 /* The commands that these run follow them in the list. */
 #define WRAPPERS "sudo doas env command builtin exec nohup nice ionice time timeout gtimeout stdbuf setsid xargs parallel watch strace ltrace busybox toybox chroot unshare flock chrt taskset caffeinate find gfind fd npx poetry uv bundle pipenv "
 #define INTERPRETERS "python python2 python3 perl ruby node nodejs bun deno php lua rscript osascript tclsh expect jshell groovy "
 
+/* The lists that a guard looks names up in: KINDS, and its own from OWN on. */
+extern const char *const lists[];
+static inline unsigned kind_of(const char *name) { return starts(name, "python3.") ? INTERPRETER : kind(name, lists); }
+
 /* reads_input: a shell or an interpreter without a script among its words. */
 static inline int reads_input(const char *name, char **argv, int argc) {
-	if (among(name, SHELLS)) {
+	if (kind_of(name) & SHELL) {
 		for (int i = 1; i < argc; i++) {
 			if (argv[i][0] == '-' && argv[i][1] != '-' && has(argv[i], "c")) return 0;
 			if (argv[i][0] == '-' && argv[i][1] != '-' && has(argv[i], "s")) return 1;
@@ -88,7 +112,7 @@ static inline int reads_input(const char *name, char **argv, int argc) {
 		}
 		return !(argc > 1 && (gp_equal(argv[1], "--version") || gp_equal(argv[1], "--help")));
 	}
-	if (among(name, INTERPRETERS) || starts(name, "python3.")) {
+	if (kind_of(name) & INTERPRETER) {
 		for (int i = 1; i < argc; i++) {
 			if (argv[i][0] != '-') return dynamic(argv[i]) || starts(argv[i], "/dev/");
 			if (argv[i][1] == 'm' || among(argv[i], "-c -e -r -E --eval -V --version --help ")) return 0;
@@ -104,36 +128,51 @@ static inline int unseen(char **argv, int argc) {
 	const char *name = base(argv[0], space);
 	if (has(name, "$`)}*?") || (has(name, "[") && !among(name, "[ [[ "))) return 1;
 	if (reads_input(name, argv, argc)) return 1;
-	if (among(name, INTERPRETERS) || starts(name, "python3."))
+	if (kind_of(name) & INTERPRETER)
 		for (int i = 1; i < argc; i++) {
 			const char *w = argv[i];
 			if (*w != '-') return gp_equal(w, "eval");
 			if (w[1] == 'm' || among(w, "-V -v --version --help ")) return 0;
 			if (among(w, "--eval --print ") || (w[1] != '-' && has(w, "ceErp"))) return 1; /* code in the words */
 		}
-	if (among(name, "source . ")) return argc > 1 && (dynamic(argv[1]) || starts(argv[1], "/dev/"));
-	return argc > 1 && among(name, "alias fish pwsh powershell nu elvish xonsh csh tcsh cmd xargs parallel ssh at batch watch tmux screen crontab nix-shell entr script hyperfine ");
+	if (kind_of(name) & SOURCE) return argc > 1 && (dynamic(argv[1]) || starts(argv[1], "/dev/"));
+	return argc > 1 && (kind_of(name) & FOREIGN);
 }
 
 static inline int letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_'; }
 
 static inline int gap(char c) { return c && has((const char[]){c, 0}, " \t\r\n\\'\",[]()"); }
 
+static inline int spoken_at(const char *in, const char *at, const char *words) {
+	char last = 0;
+	if (lower(*at) != *words || (at > in && letter(at[-1]) && (letter(*at) || *at == '.'))) return 0;
+	for (; *words; last = *words++) {
+		if (*words == ' ') {
+			if (!gap(*at)) return 0;
+			while (gap(*at)) at++;
+		} else if (lower(*at++) != *words) return 0;
+	}
+	return !(letter(last) && letter(*at));
+}
+
 /* mentions looks for words in a text, as words and whatever their case. A
  * space stands for whatever parts words there, in quotes and lists too. */
 static inline int mentions(const char *in, const char *words) {
-	char last = words[gp_length(words) - 1];
-	for (const char *at = in; *at; at++) {
-		if (lower(*at) != words[0] || (at > in && letter(at[-1]) && (letter(*at) || *at == '.'))) continue;
-		const char *s = at, *w = words;
-		for (; *w && *s; w++) {
-			if (*w == ' ') {
-				if (!gap(*s)) break;
-				while (gap(*s)) s++;
-			} else if (lower(*s++) != *w) break;
-		}
-		if (!*w && !(letter(last) && letter(*s))) return 1;
-	}
+	for (const char *at = in; *at; at++)
+		if (lower(*at) == *words && spoken_at(in, at, words)) return 1;
+	return 0;
+}
+
+/* mentions_any is mentions for the first of several, up to a null pointer, that
+ * is found; a null pointer if none is. It reads the text once. */
+static inline const char *mentions_any(const char *in, const char *const *several) {
+	static char first[256];
+	for (int i = 0; i < 256; i++) first[i] = 0;
+	for (int i = 0; several[i]; i++) first[(unsigned char)*several[i]] = 1;
+	for (const char *at = in; *at; at++)
+		if (first[(unsigned char)lower(*at)])
+			for (int i = 0; several[i]; i++)
+				if (spoken_at(in, at, several[i])) return several[i];
 	return 0;
 }
 

@@ -30,17 +30,36 @@ pub fn dynamic(word: &str) -> bool {
 }
 
 const SHELLS: &str = "sh bash rbash dash ash hush posh zsh ksh ksh93 rksh mksh lksh oksh yash";
+const FOREIGNS: &str = "alias fish pwsh powershell nu elvish xonsh csh tcsh cmd xargs parallel ssh at batch watch tmux screen crontab nix-shell entr script hyperfine";
 const INTERPRETERS: &str = "python python2 python3 perl ruby node nodejs bun deno php lua rscript osascript tclsh expect jshell groovy";
 
-/// What the command runs is not among the words.
-pub fn unseen(argv: &[&str]) -> bool {
-    let mut space = [0; 64];
-    let name = base(argv[0], &mut space);
+const SHELL: u8 = 1;
+const INTERPRETER: u8 = 2;
+const SOURCE: u8 = 4;
+const FOREIGN: u8 = 8;
+/// The bits of kinds that guards have for themselves.
+pub const OWN: u8 = 16;
+
+/// What a program is: bits of the constants above, and those of own.
+pub fn kinds(name: &str, own: impl Fn(&str) -> u8) -> u8 {
+    remembered(name, |name| {
+        let mut bits = own(name);
+        for (bit, list) in [(SHELL, SHELLS), (INTERPRETER, INTERPRETERS), (SOURCE, "source ."), (FOREIGN, FOREIGNS)] {
+            if among(name, list) || bit == INTERPRETER && name.starts_with("python3.") {
+                bits |= bit;
+            }
+        }
+        bits
+    })
+}
+
+/// What the command runs is not among the words. Kinds are its program's.
+pub fn unseen(argv: &[&str], name: &str, kinds: u8) -> bool {
     let first = argv.get(1).copied().unwrap_or("");
     if name.contains(&['$', '`', ')', '}', '*', '?'][..]) || name.contains('[') && !among(name, "[ [[") {
         return true;
     }
-    if among(name, SHELLS) {
+    if kinds & SHELL != 0 {
         for w in &argv[1..] {
             match w.as_bytes() {
                 [b'-', b'-', ..] => {}
@@ -52,7 +71,7 @@ pub fn unseen(argv: &[&str]) -> bool {
         }
         return !among(first, "--version --help");
     }
-    if among(name, INTERPRETERS) || name.starts_with("python3.") {
+    if kinds & INTERPRETER != 0 {
         for w in &argv[1..] {
             match w.as_bytes() {
                 [b'-', b'm', ..] => return false,
@@ -69,10 +88,10 @@ pub fn unseen(argv: &[&str]) -> bool {
         }
         return true;
     }
-    if among(name, "source .") {
+    if kinds & SOURCE != 0 {
         return dynamic(first) || first.starts_with("/dev/");
     }
-    argv.len() > 1 && among(name, "alias fish pwsh powershell nu elvish xonsh csh tcsh cmd xargs parallel ssh at batch watch tmux screen crontab nix-shell entr script hyperfine")
+    argv.len() > 1 && kinds & FOREIGN != 0
 }
 
 fn letter(c: u8) -> bool {
@@ -86,30 +105,68 @@ fn gap(c: u8) -> bool {
 /// Looks for words in a text, as words and whatever their case. A space stands
 /// for whatever parts words there, in quotes and lists too.
 pub fn mentions(text: &str, words: &str) -> bool {
-    let (text, words) = (text.as_bytes(), words.as_bytes());
-    let at = |i: usize| text.get(i).copied().unwrap_or(0);
-    'next: for from in 0..text.len() {
-        let first = at(from).to_ascii_lowercase();
-        if first != words[0] || from > 0 && letter(at(from - 1)) && (letter(first) || first == b'.') {
-            continue;
-        }
-        let mut i = from;
-        for &w in words {
-            if w == b' ' && gap(at(i)) {
-                while gap(at(i)) {
-                    i += 1;
-                }
-            } else if at(i).to_ascii_lowercase() == w {
-                i += 1;
-            } else {
-                continue 'next;
+    let (bytes, first) = (text.as_bytes(), words.as_bytes()[0]);
+    (0..bytes.len()).any(|i| bytes[i].to_ascii_lowercase() == first && spoken_at(bytes, i, words.as_bytes()))
+}
+
+/// Calls found with each of several, by its index, that is mentioned in a text,
+/// once or more, until it returns true. It reads the text once.
+pub fn mentions_each(text: &str, several: &[&str], mut found: impl FnMut(usize) -> bool) {
+    let bytes = text.as_bytes();
+    // Chains of those that begin with the same byte, by their index and one.
+    let (mut first, mut next) = ([0u8; 256], [0u8; 128]);
+    for (n, words) in several.iter().enumerate().rev() {
+        let c = words.as_bytes()[0] as usize;
+        next[n] = first[c];
+        first[c] = n as u8 + 1;
+    }
+    for i in 0..bytes.len() {
+        let mut n = first[bytes[i].to_ascii_lowercase() as usize];
+        while n > 0 {
+            let at = n as usize - 1;
+            if spoken_at(bytes, i, several[at].as_bytes()) && found(at) {
+                return;
             }
-        }
-        if !(letter(words[words.len() - 1]) && letter(at(i))) {
-            return true;
+            n = next[at];
         }
     }
-    false
+}
+
+fn spoken_at(text: &[u8], mut i: usize, words: &[u8]) -> bool {
+    let at = |i: usize| text.get(i).copied().unwrap_or(0);
+    if i > 0 && letter(at(i - 1)) && (letter(at(i)) || at(i) == b'.') {
+        return false;
+    }
+    for &w in words {
+        if w == b' ' && gap(at(i)) {
+            while gap(at(i)) {
+                i += 1;
+            }
+        } else if at(i).to_ascii_lowercase() == w {
+            i += 1;
+        } else {
+            return false;
+        }
+    }
+    !(letter(words[words.len() - 1]) && letter(at(i)))
+}
+
+/// What look says of a name. A script has few different programs: names that
+/// were looked up are remembered.
+pub fn remembered(name: &str, look: impl Fn(&str) -> u8) -> u8 {
+    static mut KNOWN: [([u8; 24], u8, u8); 64] = [([0; 24], 0, 0); 64];
+    let known = unsafe { &mut KNOWN };
+    let hash = name.bytes().fold(0u32, |h, c| h.wrapping_mul(31).wrapping_add(c as u32)) as usize % known.len();
+    let (space, length, kind) = &mut known[hash];
+    if name.is_empty() || name.len() > space.len() {
+        return look(name);
+    }
+    if space[..*length as usize] != *name.as_bytes() {
+        space[..name.len()].copy_from_slice(name.as_bytes());
+        *length = name.len() as u8;
+        *kind = look(name);
+    }
+    *kind
 }
 
 /// The command as the model wrote it, or all arguments.

@@ -26,13 +26,26 @@ func TestMentions(t *testing.T) {
 
 func TestUnseen(t *testing.T) {
 	for _, script := range []string{"$X", "`x`", "/bin/r?", "{}", "sh", "bash -s", "bash $F", "bash <(x)", "sh /dev/stdin", "python3", "python3 -", "python3 -c x", "node -e x", "deno eval x", "perl -ne x", "source $F", ". <(x)", "alias a=b", "xargs rm", "fish -c x", "ssh h x"} {
-		if !Unseen(strings.Fields(script)) {
+		if argv := strings.Fields(script); !Look(argv[0]).Unseen(argv) {
 			t.Errorf("%s: its words say what it runs?", script)
 		}
 	}
 	for _, script := range []string{"ls", "[ -f x", "/bin/ls $X", "sh -c x", "bash -lc x", "bash build.sh", "bash -x build.sh", "python3 x.py", "python3 -m pytest", "node x.js", "node --env-file=.env x.js", "python3 -u x.py", "python3 --version", "source venv/bin/activate", ". ./env", "alias", "ssh"} {
-		if Unseen(strings.Fields(script)) {
+		if argv := strings.Fields(script); Look(argv[0]).Unseen(argv) {
 			t.Errorf("%s: its words don't say what it runs?", script)
+		}
+	}
+}
+
+func TestLook(t *testing.T) {
+	for _, tc := range []struct {
+		word, name string
+		kind       Kind
+	}{{"/bin/SH", "sh", IsShell}, {"bash.exe", "bash", IsShell}, {"xargs", "xargs", Wrapper | Foreign}, {"python3.12", "python3.12", Interpret}, {"", "", 0}, {"ls", "ls", 0}} {
+		for range 2 { // out of the memory the second time
+			if p := Look(tc.word); p.Name != tc.name || p.Kind != tc.kind {
+				t.Errorf("%q is %q of kind %b", tc.word, p.Name, p.Kind)
+			}
 		}
 	}
 }
