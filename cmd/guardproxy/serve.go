@@ -25,7 +25,7 @@ import (
 )
 
 type serveCmd struct {
-	Upstream string        `placeholder:"URL" help:"Base URL of the model API, for every dialect; overrides the upstreams of the configuration. Without either: https://api.anthropic.com for Messages, https://api.openai.com for Chat."`
+	Upstream string        `placeholder:"URL" help:"Base URL of the model API, for every dialect; overrides the upstreams of the configuration. Without either: https://api.anthropic.com for Messages, https://api.openai.com for Chat and Responses."`
 	Listen   string        `placeholder:"HOST:PORT" help:"Address to listen on; port 0 picks a free one. Default: the configuration's, else 127.0.0.1:8788."`
 	Config   string        `type:"path" placeholder:"FILE" help:"Configuration file (YAML); see docs/configuration.md."`
 	Record   string        `type:"path" placeholder:"DIR" help:"Record every guarded exchange in this directory, one file a session, for cachecheck and guard replay. Holds whole conversations; see docs/recordings.md."`

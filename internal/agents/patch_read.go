@@ -2,6 +2,7 @@ package agents
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -119,15 +120,7 @@ func pathOf(line, marker string) bool {
 // whose paths may not all be there: it comes from elsewhere, can't be read, or
 // the shell would expand one of its paths.
 func ShellPatch(command string, argv [][]string) (paths []Path, whole bool) {
-	applies := false
-	for _, words := range argv {
-		for _, w := range words {
-			if name := w[strings.LastIndexByte(w, '/')+1:]; name == "apply_patch" || name == "applypatch" {
-				applies = true
-			}
-		}
-	}
-	if !applies {
+	if !slices.ContainsFunc(argv, applies) {
 		return nil, true
 	}
 	paths = PatchPaths(command)
@@ -142,4 +135,22 @@ func ShellPatch(command string, argv [][]string) (paths []Path, whole bool) {
 		}
 	}
 	return paths, true
+}
+
+// applies reports whether a simple command runs apply_patch, which stands first
+// or behind a command that runs what stands behind it. As a word of any other
+// command it is only a word.
+func applies(words []string) bool {
+	for i, w := range words {
+		switch name := w[strings.LastIndexByte(w, '/')+1:]; name {
+		case "apply_patch", "applypatch":
+			return true
+		case "sudo", "doas", "env", "command", "builtin", "exec", "nohup", "nice", "time", "timeout", "stdbuf", "setsid", "xargs":
+		default:
+			if i == 0 {
+				return false
+			}
+		}
+	}
+	return false
 }

@@ -136,6 +136,8 @@ func TestShellPatch(t *testing.T) {
 		want          []string
 		whole         bool
 	}{
+		{"a word", "rg apply_patch '*** Add File: x'", [][]string{{"rg", "apply_patch", "*** Add File: x"}}, nil, true},
+		{"behind options of a wrapper", "timeout 5 " + here, [][]string{{"timeout", "5", "apply_patch"}}, []string{"a/b"}, true},
 		{"no patch", "ls '*** Add File: x'", [][]string{{"ls", "*** Add File: x"}}, nil, true},
 		{"a here document", here, [][]string{{"apply_patch"}}, []string{"a/b"}, true},
 		{"in a directory", "cd src && " + here, [][]string{{"cd", "src"}, {"/usr/bin/apply_patch"}}, []string{"a/b"}, true},
