@@ -226,6 +226,7 @@ func (c *Checker) layOut(q *request, x *Exchange) (Odd, string) {
 		return OddFailed, fmt.Sprintf("status %d", x.Status)
 	}
 	q.n, q.file, q.start, q.firstByte = c.n, x.File, x.Start, x.FirstByte
+	q.scope = x.Scope
 	q.credential, q.host, q.upstream, q.respID, q.usage, q.lossy = x.Credential, x.Host, x.Upstream, x.ResponseID, x.Usage, x.Lossy
 	if x.Session != "" {
 		q.session = x.Session

@@ -25,6 +25,10 @@ type Exchange struct {
 	// Session is the client's own id of the session, Agent that of the
 	// sub-agent within it; "" when nothing names one.
 	Session, Agent string
+	// Scope is what requests without a session share: the file, or the folder
+	// of bodies. Those of different scopes are never taken for one
+	// conversation.
+	Scope string
 	// Credential tells credentials apart and is none; "" when unknown.
 	Credential string
 	// Host is the API's host, Path its path, both "" when unknown.

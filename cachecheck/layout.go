@@ -107,6 +107,7 @@ type request struct {
 	// From the exchange.
 	start, firstByte int64
 	credential, host string
+	scope            string
 	upstream         string
 	respID           string
 	usage            Usage

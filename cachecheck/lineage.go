@@ -231,7 +231,7 @@ func (c *Checker) find(q *request) (l *lineage, how string) {
 	// Across sessions, models, credentials.
 	if len(q.msgs) > 0 && q.turn() > 0 {
 		for _, x := range c.byFirst[q.msgs[0].strip] {
-			if x.dropped || x.last.dialect != q.dialect {
+			if x.dropped || x.last.dialect != q.dialect || x.last.scope != q.scope {
 				continue
 			}
 			n := len(x.last.msgs)
@@ -261,7 +261,7 @@ func (c *Checker) groupOf(q *request) string {
 	case q.cacheKey != "":
 		return "k\x00" + q.cacheKey
 	}
-	return "c\x00" + q.credential
+	return "c\x00" + q.scope + "\x00" + q.credential
 }
 
 // side reports whether q looks like a request beside a conversation: one turn,

@@ -53,7 +53,7 @@ type Reader struct {
 // or what the io.Reader returned.
 func (r *Reader) Next() (*Exchange, error) {
 	r.entry++
-	r.x = Exchange{File: r.name, Entry: r.entry}
+	r.x = Exchange{File: r.name, Scope: r.name, Entry: r.entry}
 	if err := r.src.next(&r.x); err != nil {
 		return nil, err
 	}
@@ -259,6 +259,7 @@ func (s *recordingSource) exchange(x *Exchange, e *record.Exchange) {
 	get := func(name string) string { return e.RequestHeaders[strings.ToLower(name)] }
 	x.headers(get)
 	x.Session, x.Credential = e.Session, e.Credential
+	x.Scope = "" // every exchange has a session here
 	x.Host = get("host")
 	x.Path, x.Dialect, x.Status, x.ResponseID = e.Path, e.Dialect, e.Status, e.ResponseID
 	x.Body, x.Client = e.UpstreamBody, nil

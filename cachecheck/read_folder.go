@@ -229,6 +229,9 @@ func (s *folderSource) next(x *Exchange) error {
 			entry := x.Entry
 			*x = *e
 			x.Entry = entry
+			if s.cur.Format == FormatBody {
+				x.Scope = s.prefix
+			}
 			if reply := s.files[0].reply; reply != "" && !s.yielded && s.cur.Format == FormatBody {
 				s.reply(x, reply)
 			}

@@ -59,7 +59,7 @@ func (t *Table) Add(r *Result) error {
 	}
 	if !t.header {
 		t.header = true
-		t.printf("%7s %4s  %-22s %-10s %-8s %s\n", "REQUEST", "LINE", "CAUSE", "CONFIDENCE", "WASTE", "LOST")
+		t.printf("%7s %7s  %-22s %-10s %-8s %s\n", "REQUEST", "LINEAGE", "CAUSE", "CONFIDENCE", "WASTE", "LOST")
 	}
 	lost := "-"
 	if len(r.Lost) > 0 {
@@ -68,8 +68,8 @@ func (t *Table) Add(r *Result) error {
 	if r.LostTokens != nil && r.LostTokens.Tokens > 0 {
 		lost += ", " + r.LostTokens.String() + " tokens"
 	}
-	t.printf("%7d %4s  %-22s %-10s %-8s %s\n", r.N, lineageName(r), r.Label, r.Confidence, r.Waste, lost)
-	in := strings.Repeat(" ", 14)
+	t.printf("%7d %7s  %-22s %-10s %-8s %s\n", r.N, lineageName(r), r.Label, r.Confidence, r.Waste, lost)
+	in := strings.Repeat(" ", 17)
 	where := clean(r.File)
 	if r.Line > 0 {
 		where += fmt.Sprintf(":%d", r.Line)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -24,11 +25,16 @@ func TestMain(m *testing.M) {
 
 // TestScripts holds the command line's contract: testdata/*.txtar.
 func TestScripts(t *testing.T) {
+	transcripts, err := filepath.Abs("../../testdata/transcripts")
+	if err != nil {
+		t.Fatal(err)
+	}
 	testscript.Run(t, testscript.Params{
 		Dir:      "testdata",
 		Deadline: time.Now().Add(2 * time.Minute),
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("HOME", e.WorkDir+"/home")
+			e.Setenv("TRANSCRIPTS", transcripts)
 			for _, v := range []string{"XDG_STATE_HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME"} {
 				e.Setenv(v, "")
 			}
