@@ -109,8 +109,11 @@ func newBench(t fatal, more ...guards.Entry) *bench {
 }
 
 func path(d wire.Dialect) string {
-	if d == wire.Messages {
+	switch d {
+	case wire.Messages:
 		return "/v1/messages"
+	case wire.Responses:
+		return "/v1/responses"
 	}
 	return "/v1/chat/completions"
 }
@@ -159,6 +162,11 @@ func (b *bench) serve(d wire.Dialect, request string, reply []byte, sizes ...int
 }
 
 func plainRequest(d wire.Dialect) string {
+	if d == wire.Responses {
+		// The names of functions are those of custom tools, too.
+		tools := strings.TrimSuffix(toolsOf(d, "Bash", "Read", "lookup"), "]")
+		return `{"model":"m","stream":true,"store":false,"input":[{"role":"user","content":"go"}],` + tools + `,{"type":"custom","name":"Bash"},{"type":"custom","name":"Read"},{"type":"custom","name":"lookup"},{"type":"local_shell"},{"type":"apply_patch"}]}`
+	}
 	return `{"model":"m","stream":true,"messages":[{"role":"user","content":"go"}],` + toolsOf(d, "Bash", "Read", "lookup") + `}`
 }
 
@@ -166,6 +174,10 @@ func plainRequest(d wire.Dialect) string {
 func (b *bench) delivered(got []call) string {
 	judged := b.guard.calls()
 	for _, c := range got {
+		// In Responses the type of the item stands before the name.
+		if _, name, ok := strings.Cut(c.name, "_call "); ok {
+			c.name = name
+		}
 		i := slices.IndexFunc(b.made, func(d proxy.Decision) bool { return d.CallID == c.id })
 		if i < 0 {
 			return fmt.Sprintf("%q was never decided", c)
@@ -189,7 +201,7 @@ func (b *bench) delivered(got []call) string {
 }
 
 func TestBytesJudgedAreBytesDelivered(t *testing.T) {
-	for _, d := range bothDialects {
+	for _, d := range allDialects {
 		for _, odd := range []bool{false, true} {
 			name := string(d) + "/legal"
 			if odd {
@@ -342,6 +354,17 @@ func historyBody(t *rapid.T, d wire.Dialect, calls []call) string {
 		return args
 	}
 	var b strings.Builder
+	if d == wire.Responses {
+		b.WriteString(`{"model":"m", "store":false, "input":[{"role":"user","content":"go"}, {"type":"reasoning","summary":[],"encrypted_content":"` + secret + `"}`)
+		for _, c := range calls {
+			fmt.Fprintf(&b, `, {"type":"function_call","call_id":%s,"name":%s,"arguments":%s}`, quote(c.id), quote(c.name), quote(respell(c.args)))
+		}
+		for _, c := range slices.Backward(calls) {
+			fmt.Fprintf(&b, `, {"type":"function_call_output","call_id":%s,"output":"ran"}`, quote(c.id))
+		}
+		b.WriteString(`],` + toolsOf(d, "Bash", "Read", "lookup") + "}\n")
+		return b.String()
+	}
 	b.WriteString(`{"model":"m", "messages":[{"role":"user","content":"go"},{"role":"assistant","content":`)
 	if d == wire.Messages {
 		b.WriteString(`[`)
@@ -381,7 +404,7 @@ func historyBody(t *rapid.T, d wire.Dialect, calls []call) string {
 }
 
 func TestRestorationHasNoState(t *testing.T) {
-	for _, d := range bothDialects {
+	for _, d := range allDialects {
 		t.Run(string(d), func(t *testing.T) {
 			first := newBench(t)
 			rapid.Check(t, func(t *rapid.T) {
@@ -390,9 +413,14 @@ func TestRestorationHasNoState(t *testing.T) {
 					c.id = fmt.Sprintf("call_%d", i)
 					calls = append(calls, c)
 				}
-				stream := messagesStream("", calls, 9)
-				if d == wire.Chat {
+				stream := ""
+				switch d {
+				case wire.Messages:
+					stream = messagesStream("", calls, 9)
+				case wire.Chat:
 					stream = chatStream("", calls, 9)
+				case wire.Responses:
+					stream = responded("", calls, 9, true)
 				}
 				out, status, _ := first.serve(d, plainRequest(d), []byte(stream))
 				if status != 200 {
@@ -405,6 +433,9 @@ func TestRestorationHasNoState(t *testing.T) {
 				got, err := readers(d)[0].read(out)
 				if err != nil || len(got) != len(calls) {
 					t.Fatalf("%v, %d of %d calls", err, len(got), len(calls))
+				}
+				for i := range got {
+					got[i].name = strings.TrimPrefix(got[i].name, "function_call ")
 				}
 				body := historyBody(t, d, got)
 				up := func(b *bench) []byte {
@@ -479,7 +510,7 @@ func (v verdicts) Check(_ context.Context, c *guards.Call) guards.Verdict {
 }
 
 func TestAnotherGuardOnlyRefusesMore(t *testing.T) {
-	for _, d := range bothDialects {
+	for _, d := range allDialects {
 		t.Run(string(d), func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
 				var chain []guards.Entry
