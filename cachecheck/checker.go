@@ -301,11 +301,20 @@ func (c *Checker) first(q *request, res *Result, x *Exchange) {
 	// Nothing to compare with, but a request with the same head may be on its
 	// way already: neither reads what the other writes.
 	head := headSum(q)
-	if f := c.heads[head]; f != nil && q.start > 0 && f.start > 0 && q.start >= f.start && q.start < f.firstByte && len(q.blocks[:q.messages]) > 0 &&
-		!(q.usage.Reported && q.usage.Read > 0) {
-		res.Label, res.Labels, res.Confidence = ColdParallel, []Label{ColdParallel, First}, Inferred
-		res.Break, res.Waste, res.Previous = true, WasteMaybe, f.n
-		res.Detail = fmt.Sprintf("sent %d ms before request %d was answered, with the same tools and system text", (f.firstByte-q.start)/1e6, f.n)
+	if f := c.heads[head]; f != nil && q.start > 0 && f.start > 0 && q.messages > 0 && !(q.usage.Reported && q.usage.Read > 0) {
+		// Recordings list requests as they ended, so that either of the two
+		// may have been the first.
+		beside := ""
+		switch {
+		case q.start >= f.start && q.start < f.firstByte:
+			beside = fmt.Sprintf("sent %d ms before request %d was answered, with the same tools and system text", (f.firstByte-q.start)/1e6, f.n)
+		case q.start < f.start && f.start < q.firstByte:
+			beside = fmt.Sprintf("request %d was sent %d ms before this one was answered, with the same tools and system text", f.n, (q.firstByte-f.start)/1e6)
+		}
+		if beside != "" {
+			res.Label, res.Labels, res.Confidence = ColdParallel, []Label{ColdParallel, First}, Inferred
+			res.Break, res.Waste, res.Previous, res.Detail = true, WasteMaybe, f.n, beside
+		}
 	}
 	c.tail(q, nil, res, static(q, q.rule), x)
 	c.commit(q, l, res)
