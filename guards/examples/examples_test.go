@@ -227,7 +227,7 @@ func TestDefaultLimits(t *testing.T) {
 		g := load(t, name, nil)
 		for _, script := range []string{
 			"ls " + strings.Repeat("word ", 20000),
-			"ls " + strings.Repeat("a ", (command.MaxScript-3)/2), // most words
+			"ls " + strings.Repeat("a ", command.MaxScript/3), // nearly the most words that fit a document
 			"cat <<'E'\n" + strings.Repeat("a\n", command.MaxScript/2-10) + "E\nrm -rf \"$X\"",
 			strings.Repeat("mkdir -p out/x && cp a.b c.d\n", 2000),
 		} {

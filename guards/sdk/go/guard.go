@@ -10,10 +10,7 @@ import (
 // Pass is the verdict of a guard that has no objection.
 const Pass int32 = 1
 
-const (
-	deny int32 = 2
-	ask  int32 = 3
-)
+const deny, ask int32 = 2, 3
 
 // Deny gives the reason and returns the verdict to deny. The reason is shown
 // to the model, at most 300 characters of it: say what would be accepted.
