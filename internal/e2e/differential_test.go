@@ -25,6 +25,8 @@ type passage struct {
 	want    []call // in order, as the client is to have them
 	allowed []call // of these, the model's own
 	refused error  // why the rest of the stream was refused
+	// withheld says that a message took the place of an unknown item.
+	withheld bool
 }
 
 // judge decides as the proxy's screen does, with a word for a guard.
@@ -75,6 +77,7 @@ func through(d wire.Dialect, stream []byte) passage {
 			}
 			return p
 		}
+		p.withheld = p.withheld || len(step.Withheld) > 0
 		out := step.Flow
 		if step.Calls != nil {
 			var rulings []wire.Ruling
@@ -195,6 +198,11 @@ func drawStream(t *rapid.T, d wire.Dialect, odd bool) []byte {
 	list := items(t, odd)
 	if odd {
 		list = makeOdd(t, list, strange)
+		if d == wire.Responses && chance(t, "no index at all", 10) {
+			for i := range list {
+				list[i].data = noIndex.ReplaceAllString(list[i].data, "")
+			}
+		}
 	}
 	return drawBytes(t, list, odd)
 }

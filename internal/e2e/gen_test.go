@@ -317,6 +317,7 @@ var strangeChat = []item{
 var (
 	indexMember = regexp.MustCompile(`"(output_)?index":\d+`)
 	idMember    = regexp.MustCompile(`"(call_|item_)?id":"(call|chatcmpl|item|resp)[^"]*"`)
+	noIndex     = regexp.MustCompile(`"output_index":\d+,`)
 	nameMember  = regexp.MustCompile(`"name":"[^"]*"`)
 	someKey     = regexp.MustCompile(`"(type|index|content_block|delta|partial_json|name|id|input|choices|tool_calls|function|arguments|finish_reason|message|content|output_index|item|item_id|call_id|response|output|sequence_number|action|operation)":`)
 )

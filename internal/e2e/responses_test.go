@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 
 	ossestream "github.com/openai/openai-go/v3/packages/ssestream"
@@ -264,6 +265,9 @@ func (m responsesModel) read(stream []byte) (calls []call, err error) {
 	}()
 	find := func(o obj) *respBlock {
 		n, ok := num(o, "output_index")
+		if o["output_index"] == nil {
+			n, ok = 0, true // or undefined, which is as good
+		}
 		switch m.find {
 		case lastAdded:
 			return current
@@ -337,10 +341,16 @@ func (m responsesModel) read(stream []byte) (calls []call, err error) {
 				current = b
 			}
 		case "response.function_call_arguments.delta", "response.custom_tool_call_input.delta":
+			if m.find == atPlace && o["output_index"] == nil {
+				return nil, fmt.Errorf("missing output at index undefined")
+			}
 			if b := find(o); b != nil && b.function == strings.Contains(typ, "function_call") {
 				b.text += str(o, "delta")
 			}
 		case "response.function_call_arguments.done", "response.custom_tool_call_input.done":
+			if m.find == atPlace && o["output_index"] == nil {
+				return nil, fmt.Errorf("missing output at index undefined")
+			}
 			if b := find(o); b != nil && b.function == strings.Contains(typ, "function_call") {
 				b.text = str(o, "arguments") + str(o, "input")
 				if name := str(o, "name"); name != "" && b.function {
@@ -367,7 +377,8 @@ func (m responsesModel) read(stream []byte) (calls []call, err error) {
 					}
 				}
 			case b == nil:
-				if m.args == fromFragments && (!m.functions || strings.HasPrefix(c.name, "function_call ")) {
+				begun := slices.ContainsFunc(blocks, func(b *respBlock) bool { return b != nil && b.call.id == c.id })
+				if !begun && (!m.functions || strings.HasPrefix(c.name, "function_call ")) {
 					out = append(out, c)
 				}
 			default:
@@ -560,12 +571,22 @@ func drawResponses(t *rapid.T, odd bool) []item {
 		put(strings.Replace(respCreated, "response.created", "response.in_progress", 1))
 		items[len(items)-1].data = strings.Replace(items[len(items)-1].data, `"sequence_number":0`, `"sequence_number":1`, 1)
 	}
-	var output []string
+	var output, ends []string
+	calls := drawCalls(t, odd)
+	// Not beside a call without arguments: the last-item readers.
+	together := chance(t, "items end together", 20) && (odd || !slices.ContainsFunc(calls, func(c call) bool { return c.args == "" }))
+	end := func(data string) {
+		if together {
+			ends = append(ends, data)
+		} else {
+			put(data)
+		}
+	}
 	n := 0
 	words := func() {
 		if chance(t, "reasoning", 50) {
 			put(fmt.Sprintf(`{"type":"response.output_item.added","output_index":%d,"item":%s}`, n, respReasoning))
-			put(fmt.Sprintf(`{"type":"response.output_item.done","output_index":%d,"item":%s}`, n, respReasoning))
+			end(fmt.Sprintf(`{"type":"response.output_item.done","output_index":%d,"item":%s}`, n, respReasoning))
 			output = append(output, respReasoning)
 			n++
 			return
@@ -573,11 +594,11 @@ func drawResponses(t *rapid.T, odd bool) []item {
 		put(fmt.Sprintf(`{"type":"response.output_item.added","output_index":%d,"item":{"id":"item_m","type":"message","status":"in_progress","role":"assistant","content":[]}}`, n))
 		put(fmt.Sprintf(`{"type":"response.content_part.added","output_index":%d,"item_id":"item_m","content_index":0,"part":{"type":"output_text","text":"","annotations":[]}}`, n))
 		put(fmt.Sprintf(`{"type":"response.output_text.delta","output_index":%d,"item_id":"item_m","content_index":0,"delta":"data: {\"type\":\"function_call\"}"}`, n))
-		put(fmt.Sprintf(`{"type":"response.output_item.done","output_index":%d,"item":%s}`, n, respMessage(`data: {"type":"function_call"}`)))
+		end(fmt.Sprintf(`{"type":"response.output_item.done","output_index":%d,"item":%s}`, n, respMessage(`data: {"type":"function_call"}`)))
 		output = append(output, respMessage(`data: {"type":"function_call"}`))
 		n++
 	}
-	for _, c := range drawCalls(t, odd) {
+	for _, c := range calls {
 		if chance(t, "words", 30) {
 			words()
 		}
@@ -606,12 +627,15 @@ func drawResponses(t *rapid.T, odd bool) []item {
 			}
 		}
 		whole := respItem(c, kind, "completed", c.args)
-		put(fmt.Sprintf(`{"type":"response.output_item.done","output_index":%d,"item":%s}`, n, whole))
+		end(fmt.Sprintf(`{"type":"response.output_item.done","output_index":%d,"item":%s}`, n, whole))
 		output = append(output, whole)
 		n++
 	}
 	if chance(t, "words at the end", 30) {
 		words()
+	}
+	for _, e := range ends {
+		put(e)
 	}
 	put(respCompleted(output))
 	if chance(t, "[DONE]", 30) {

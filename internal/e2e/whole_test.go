@@ -27,6 +27,7 @@ func throughWhole(d wire.Dialect, body []byte) passage {
 		p.refused = err
 		return p
 	}
+	p.withheld = len(rep.Withheld) > 0
 	var rulings []wire.Ruling
 	for _, c := range rep.Calls {
 		r := judge(c)
@@ -213,11 +214,7 @@ func TestEveryReaderOfAWholeReply(t *testing.T) {
 					if m := mismatchWhole(d, body, p, !odd); m != "" {
 						t.Fatal(m)
 					}
-					rep, err := wire.ReadReply(wire.Route{Dialect: d}, body, nil, wire.DefaultLimits)
-					if err == nil && len(rep.Withheld) > 0 {
-						return // a message says so in the place of an item
-					}
-					if p.refused == nil && len(p.allowed) == len(p.want) && !bytes.Equal(p.out, body) {
+					if p.refused == nil && !p.withheld && len(p.allowed) == len(p.want) && !bytes.Equal(p.out, body) {
 						t.Fatalf("an allowed reply is not upstream's:\n%q\n%q", body, p.out)
 					}
 				})

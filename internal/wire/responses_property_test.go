@@ -20,6 +20,15 @@ func drawResponses(r *rapid.T, most int) (data []string) {
 	var out []string
 	var output []string
 	out = append(out, rCreated)
+	var ends []string
+	together := rapid.IntRange(0, 3).Draw(r, "end together") == 0
+	end := func(data string) {
+		if together {
+			ends = append(ends, data)
+		} else {
+			out = append(out, data)
+		}
+	}
 	split := func(s string, kind string, i int, id string) {
 		for len(s) > 0 {
 			n := rapid.IntRange(1, len(s)).Draw(r, "fragment")
@@ -38,51 +47,68 @@ func drawResponses(r *rapid.T, most int) (data []string) {
 		secret := fmt.Sprintf("secret-%d-", i)
 		switch rapid.SampledFrom([]string{"text", "reasoning", "function", "function", "custom", "shell", "local", "patch"}).Draw(r, "kind") {
 		case "text":
-			out = append(out, rText(i)...)
-			output = append(output, rMessage)
+			for _, d := range rText(i)[:4] {
+				out = append(out, strings.ReplaceAll(d, "msg_1", "msg_"+id))
+			}
+			end(strings.Replace(rText(i)[4], "msg_1", "msg_"+id, 1))
+			output = append(output, strings.Replace(rMessage, "msg_1", "msg_"+id, 1))
 		case "reasoning":
-			item := strings.Replace(rReasoning, "gAAA", "gAAA"+id, 1)
-			out = append(out, rAdded(i, item), rDone(i, item))
+			item := strings.NewReplacer("gAAA", "gAAA"+id, "rs_1", "rs_"+id).Replace(rReasoning)
+			out = append(out, rAdded(i, item))
+			end(rDone(i, item))
 			output = append(output, item)
 		case "function":
 			args := strings.Replace(rapid.SampledFrom([]string{`{"x":"S"}`, `{ "command" : "S \"é\" 😀" , "n":1.0}`, `S no json`}).Draw(r, "arguments"), "S", secret, 1)
 			out = append(out, rAdded(i, rFunc(id, "T", "")))
-			if rapid.Bool().Draw(r, "fragments") {
+			fragments := rapid.Bool().Draw(r, "fragments")
+			if fragments {
 				split(args, "function_call_arguments", i, "fc_"+id)
 			}
-			if rapid.Bool().Draw(r, "joined") {
+			if together && !fragments || rapid.Bool().Draw(r, "joined") {
 				out = append(out, rArgsDone(i, "fc_"+id, args))
 			}
-			out = append(out, rDone(i, rFunc(id, "T", args)))
+			end(rDone(i, rFunc(id, "T", args)))
 			output = append(output, rFunc(id, "T", args))
 		case "custom":
 			text := secret + "\n*** é"
 			out = append(out, rAdded(i, rCustom(id, "T", "")))
 			split(text, "custom_tool_call_input", i, "ctc_"+id)
-			out = append(out, rInputDone(i, "ctc_"+id, text), rDone(i, rCustom(id, "T", text)))
+			out = append(out, rInputDone(i, "ctc_"+id, text))
+			end(rDone(i, rCustom(id, "T", text)))
 			output = append(output, rCustom(id, "T", text))
 		case "shell":
 			item := strings.NewReplacer(`"sh_1"`, `"sh_`+id+`"`, `"call_id":"s"`, `"call_id":"`+id+`"`, `"ls","pwd"`, `"`+secret+`"`).Replace(rShell)
 			out = append(out, rAdded(i, strings.Replace(item, `["`+secret+`"]`, `[]`, 1)),
-				fmt.Sprintf(`{"type":"response.shell_call_command.added","n":0,"output_index":%d,"command_index":0,"command":%q}`, i, secret), rDone(i, item))
+				fmt.Sprintf(`{"type":"response.shell_call_command.added","n":0,"output_index":%d,"command_index":0,"command":%q}`, i, secret))
+			end(rDone(i, item))
 			output = append(output, item)
 		case "local":
 			item := strings.NewReplacer(`"lsh_1"`, `"lsh_`+id+`"`, `"call_id":"l"`, `"call_id":"`+id+`"`, `"ls"`, `"`+secret+`"`).Replace(rLocal)
-			out = append(out, rAdded(i, item), rDone(i, item))
+			out = append(out, rAdded(i, item))
+			end(rDone(i, item))
 			output = append(output, item)
 		case "patch":
 			item := strings.NewReplacer(`"apc_1"`, `"apc_`+id+`"`, `"call_id":"p"`, `"call_id":"`+id+`"`, `+y`, secret).Replace(rPatch)
 			out = append(out, rAdded(i, strings.Replace(item, "@@\\n-x\\n"+secret+"\\n", "", 1)))
 			split("@@\n-x\n"+secret+"\n", "apply_patch_call_operation_diff", i, "apc_"+id)
-			out = append(out, rDone(i, item))
+			end(rDone(i, item))
 			output = append(output, item)
 		}
 	}
-	end := rapid.SampledFrom([]string{"completed", "completed", "incomplete", "failed"}).Draw(r, "end")
-	if rapid.Bool().Draw(r, "output at the end") {
-		return append(out, rEnd(end, output...))
+	if together {
+		ends = rapid.Permutation(ends).Draw(r, "ends")
 	}
-	return append(out, rEnd(end))
+	out = append(out, ends...)
+	last := rapid.SampledFrom([]string{"completed", "completed", "incomplete", "failed"}).Draw(r, "end")
+	if rapid.Bool().Draw(r, "output at the end") {
+		out = append(out, rEnd(last, output...))
+	} else {
+		out = append(out, rEnd(last))
+	}
+	if !together && rapid.IntRange(0, 3).Draw(r, "no index") == 0 {
+		return bare(out)
+	}
+	return out
 }
 
 // spelled writes events in one of the ways that are legal.
@@ -226,7 +252,7 @@ func TestResponsesRefusedAnywhere(t *testing.T) {
 				last = n
 			}
 			if t.Is(t.Get(0, "type"), "response.output_item.added") {
-				if n, _ := t.Int(t.Get(0, "output_index")); n != next {
+				if n, ok := t.Int(t.Get(0, "output_index")); ok && n != next {
 					r.Fatalf("output_index %d, want %d", n, next)
 				}
 				next++

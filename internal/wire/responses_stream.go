@@ -24,10 +24,11 @@ package wire
 // ends: readers that know the last item alone would give it the arguments of
 // both. So the fragments of a call are never mixed with other items; its end may
 // come later, since compatible servers end all items together (then its calls
-// are judged together).
+// are judged together), but no other item may end before it has arguments.
 //
-// Some of these servers give no output_index at all. Then none may have one:
-// an item is found by its ids, and fragments are the last one's.
+// Some of these servers give no output_index at all. Then none may have one: an
+// item is found by its ids, fragments are the last one's, and one call has to end
+// before the next begins.
 //
 // A ruling is kept with its call: later copies are compared with what was
 // judged, and get the same edits. Edits never add an event, so that sequence
@@ -471,6 +472,10 @@ func (s *responsesStream) added(ev *sse.Event) (Step, error) {
 	if len(c.call.Args) > s.limits.Call {
 		return Step{}, refuse(where, "a call of more than %d bytes", s.limits.Call)
 	}
+	if s.bare && s.open > 0 && c.kind != nil {
+		// Readers in which a missing index is 0 have one item at a time.
+		return Step{}, refuse(where, "a call inside of a call, in a stream without output_index")
+	}
 	if _, err := s.begin(c); err != nil {
 		return Step{}, err
 	}
@@ -545,7 +550,7 @@ func (s *responsesStream) fragment(ev *sse.Event, kind eventKind) (Step, error) 
 	if s.bare && id == "" {
 		id = it.call.ID
 	}
-	if i := at[eventItemID]; (s.bare || !absent(t, i)) && !t.Is(i, id) {
+	if i := at[eventItemID]; (s.bare && kind != evShell || !absent(t, i)) && !t.Is(i, id) { // evShell has none
 		return Step{}, refuse(where, "its item_id is not %q, the open call's", id)
 	}
 	base, err := s.offset(ev)
@@ -742,6 +747,13 @@ func (s *responsesStream) done(ev *sse.Event) (Step, error) {
 			return Step{}, refuse(where, "a second item with the id %q", c.id)
 		}
 	}
+	for m := s.first; s.open > 0 && m < len(s.items); m++ {
+		o := &s.items[m]
+		if m != n && !o.done && (o.typ == FunctionCall || o.typ == CustomToolCall) && len(o.partial) == 0 && len(o.call.Args) == 0 {
+			// Readers that know the last item alone would give it these arguments.
+			return Step{}, refuse(where, "an item that ends while a call without arguments is open")
+		}
+	}
 	it.done = true
 	s.overtake(n)
 	switch {
@@ -760,6 +772,10 @@ func (s *responsesStream) done(ev *sse.Event) (Step, error) {
 	}
 	if len(c.call.Args) > s.limits.Call {
 		return Step{}, refuse(where, "a call of more than %d bytes", s.limits.Call)
+	}
+	if s.bare && len(c.call.Args) == 0 {
+		// Readers in which a missing index is 0 would give it those of the next.
+		return Step{}, refuse(where, "a call without arguments, in a stream without output_index")
 	}
 	if s.size += len(c.call.Args); s.size > s.limits.Held {
 		return Step{}, refuse("reply", "calls of more than %d bytes", s.limits.Held)
