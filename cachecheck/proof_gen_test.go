@@ -3,6 +3,7 @@ package cachecheck
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"pgregory.net/rapid"
@@ -94,6 +95,7 @@ type genSession struct {
 	order    string // of the members of a request
 	marked   bool   // sends cache markers
 	blocks   bool   // writes texts as blocks
+	again    bool   // uses the ids of calls again
 	system   string
 	rules    json.RawMessage
 	messages []string // without markers
@@ -102,7 +104,7 @@ type genSession struct {
 }
 
 func newSession(t *rapid.T, dialect string) *genSession {
-	s := &genSession{t: t, dialect: dialect, spaced: rapid.Bool().Draw(t, "spaced"), marked: rapid.Bool().Draw(t, "marked"), blocks: rapid.Bool().Draw(t, "blocks"),
+	s := &genSession{t: t, dialect: dialect, spaced: rapid.Bool().Draw(t, "spaced"), marked: rapid.Bool().Draw(t, "marked"), blocks: rapid.Bool().Draw(t, "blocks"), again: rapid.IntRange(0, 3).Draw(t, "ids again") == 0,
 		order:  rapid.SampledFrom([]string{"model tools system messages", "messages system tools model", "system messages model tools"}).Draw(t, "order"),
 		system: rapid.SampledFrom(genTexts).Draw(t, "system")}
 	s.tools = rapid.SliceOfNDistinct(rapid.SampledFrom(genTools), 0, len(genTools), func(g genTool) string { return g.name }).Draw(t, "tools")
@@ -142,9 +144,19 @@ func (s *genSession) textOf(text string) string {
 	return `"` + text + `"`
 }
 
-// grow adds one turn.
+// grow adds one turn; sometimes the user takes turns back before, or a tool is
+// added.
 func (s *genSession) grow() {
 	t := s.t
+	switch rapid.IntRange(0, 11).Draw(t, "before") {
+	case 0:
+		s.messages = s.messages[:rapid.IntRange(0, len(s.messages)).Draw(t, "rewind")]
+	case 1:
+		more := rapid.SampledFrom(genTools).Draw(t, "tool")
+		if !slices.ContainsFunc(s.tools, func(g genTool) bool { return g.name == more.name }) {
+			s.tools = append(s.tools[:len(s.tools):len(s.tools)], more)
+		}
+	}
 	add := func(format string, args ...any) { s.messages = append(s.messages, fmt.Sprintf(format, args...)) }
 	role := "user"
 	if rapid.IntRange(0, 5).Draw(t, "role") == 0 {
@@ -156,38 +168,60 @@ func (s *genSession) grow() {
 	} else {
 		add(`{"role":"%s","content":%s}`, role, text)
 	}
-	for range rapid.IntRange(0, 2).Draw(t, "calls") {
-		s.calls++
-		id := fmt.Sprintf("call_%d", s.calls)
-		name := rapid.SampledFrom([]string{"Bash", "bash", "exec_command", "Read"}).Draw(t, "name")
-		arg := map[string]string{"Bash": "command", "bash": "command", "exec_command": "cmd", "Read": "file_path"}[name]
-		args := fmt.Sprintf(`{"%s":"ls %d \u003e x"}`, arg, s.calls)
-		result := rapid.SampledFrom(genResults).Draw(t, "result")
-		if rapid.IntRange(0, 2).Draw(t, "refused") == 0 {
-			form := envelope.Target{Form: envelope.ShellForm, Argument: arg, Fallback: envelope.UnknownForm}
-			if name == "Read" {
-				form = envelope.Target{Form: envelope.UnknownForm, Fallback: envelope.UnknownForm}
-			}
-			n, a := testRing.Refuse(envelope.Call{Name: name, Args: []byte(args), Text: "guardproxy: not executed. No."}, form)
-			name, args = n, string(a)
+	for range rapid.IntRange(0, 2).Draw(t, "replies") {
+		var calls, results []string
+		for range rapid.IntRange(1, 2).Draw(t, "calls") {
+			call, result := s.call(len(calls))
+			calls, results = append(calls, call), append(results, result)
 		}
-		quoted, _ := json.Marshal(args)
 		switch s.dialect {
 		case "anthropic-messages":
-			add(`{"role":"assistant","content":[{"type":"text","text":"%s"},{"type":"tool_use","id":"%s","name":"%s","input":%s}]}`, genTexts[s.calls%len(genTexts)], id, name, args)
-			content := `"` + result + `"`
+			add(`{"role":"assistant","content":[{"type":"text","text":"%s"},%s]}`, genTexts[s.calls%len(genTexts)], strings.Join(calls, ","))
 			if s.blocks {
-				content = `[{"type":"text","text":"` + result + `"}]`
+				results = append(results, `{"type":"text","text":"`+genTexts[s.calls%3]+`"}`)
 			}
-			add(`{"role":"user","content":[{"type":"tool_result","tool_use_id":"%s","content":%s}]}`, id, content)
+			add(`{"role":"user","content":[%s]}`, strings.Join(results, ","))
 		case "openai-chat":
-			add(`{"role":"assistant","content":null,"tool_calls":[{"id":"%s","type":"function","function":{"name":"%s","arguments":%s}}]}`, id, name, quoted)
-			add(`{"role":"tool","tool_call_id":"%s","content":"%s"}`, id, result)
+			add(`{"role":"assistant","content":null,"tool_calls":[%s]}`, strings.Join(calls, ","))
+			s.messages = append(s.messages, results...)
 		default:
-			add(`{"type":"function_call","call_id":"%s","name":"%s","arguments":%s}`, id, name, quoted)
-			add(`{"type":"function_call_output","call_id":"%s","output":"%s"}`, id, result)
+			s.messages = append(append(s.messages, calls...), results...)
 		}
 	}
+}
+
+// call is a call, the n-th of its reply, and its result.
+func (s *genSession) call(n int) (call, result string) {
+	t := s.t
+	s.calls++
+	id := fmt.Sprintf("call_%d", s.calls)
+	if s.again {
+		id = fmt.Sprintf("call_%d", n) // some servers count from 0 in each reply
+	}
+	name := rapid.SampledFrom([]string{"Bash", "bash", "exec_command", "Read"}).Draw(t, "name")
+	arg := map[string]string{"Bash": "command", "bash": "command", "exec_command": "cmd", "Read": "file_path"}[name]
+	args := fmt.Sprintf(`{"%s":"ls %d \u003e x"}`, arg, s.calls)
+	text := rapid.SampledFrom(genResults).Draw(t, "result")
+	if rapid.IntRange(0, 2).Draw(t, "refused") == 0 {
+		form := envelope.Target{Form: envelope.ShellForm, Argument: arg, Fallback: envelope.UnknownForm}
+		if name == "Read" {
+			form = envelope.Target{Form: envelope.UnknownForm, Fallback: envelope.UnknownForm}
+		}
+		n, a := testRing.Refuse(envelope.Call{Name: name, Args: []byte(args), Text: "guardproxy: not executed. No."}, form)
+		name, args = n, string(a)
+	}
+	quoted, _ := json.Marshal(args)
+	switch s.dialect {
+	case "anthropic-messages":
+		content := `"` + text + `"`
+		if s.blocks {
+			content = `[{"type":"text","text":"` + text + `"}]`
+		}
+		return fmt.Sprintf(`{"type":"tool_use","id":"%s","name":"%s","input":%s}`, id, name, args), fmt.Sprintf(`{"type":"tool_result","tool_use_id":"%s","content":%s}`, id, content)
+	case "openai-chat":
+		return fmt.Sprintf(`{"id":"%s","type":"function","function":{"name":"%s","arguments":%s}}`, id, name, quoted), fmt.Sprintf(`{"role":"tool","tool_call_id":"%s","content":"%s"}`, id, text)
+	}
+	return fmt.Sprintf(`{"type":"function_call","call_id":"%s","name":"%s","arguments":%s}`, id, name, quoted), fmt.Sprintf(`{"type":"function_call_output","call_id":"%s","output":"%s"}`, id, text)
 }
 
 // body is the request as it stands now.

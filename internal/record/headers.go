@@ -72,8 +72,11 @@ func (m *Masker) headers(h http.Header, lists ...[]string) map[string]string {
 // many stars, but for those of an allow-list.
 func (m *Masker) Path(path, query string) string {
 	path, _ = m.MaskString(path)
-	if query == "" {
+	switch query {
+	case "":
 		return path
+	case "?": // nothing stood behind it
+		return path + "?"
 	}
 	parts := strings.Split(query, "&")
 	for i, part := range parts {

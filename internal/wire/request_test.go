@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -119,4 +120,35 @@ func FuzzRead(f *testing.F) {
 			}
 		}
 	})
+}
+
+// A result belongs to the latest call before it: servers that count ids anew in
+// each reply repeat them, and what comes later must not change what was said.
+func TestToolOfARepeatedID(t *testing.T) {
+	for name, c := range map[string]struct {
+		route Route
+		body  string
+		want  []string
+	}{
+		"Messages": {Route{Dialect: Messages}, `{"messages":[{"role":"assistant","content":[{"type":"tool_use","id":"0","name":"a","input":{}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"0","content":"x"}]},
+			{"role":"assistant","content":[{"type":"tool_use","id":"0","name":"b","input":{}},{"type":"tool_use","id":"1","name":"c","input":{}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"0","content":"x"},{"type":"tool_result","tool_use_id":"1","content":"x"},{"type":"tool_result","tool_use_id":"2","content":"x"}]}]}`, []string{"a", "b", "c", ""}},
+		"twice in one message":    {Route{Dialect: Messages}, `{"messages":[{"role":"assistant","content":[{"type":"tool_use","id":"0","name":"a","input":{}},{"type":"tool_use","id":"0","name":"b","input":{}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"0","content":"x"}]}]}`, []string{""}},
+		"a call that comes later": {Route{Dialect: Chat}, `{"messages":[{"role":"tool","tool_call_id":"0","content":"x"},{"role":"assistant","tool_calls":[{"id":"0","function":{"name":"a","arguments":"{}"}}]},{"role":"tool","tool_call_id":"0","content":"x"}]}`, []string{"", "a"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			q, err := Read(c.route, []byte(c.body), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, x := range q.Texts {
+				if x.Role == "tool" {
+					got = append(got, q.Tool(x))
+				}
+			}
+			if !slices.Equal(got, c.want) {
+				t.Errorf("got %q, want %q", got, c.want)
+			}
+		})
+	}
 }

@@ -33,20 +33,24 @@ func (q *Request) text(i int, role string, answers int) {
 }
 
 // Tool is the name of the tool whose call a result answers, "" when it is none
-// or can't be told: the id is not in the history, or twice.
+// or can't be told: the id is in no call before it, or twice in one message.
+// Some servers count the ids of calls anew in each reply, so the latest call
+// counts; and what comes later never does, or a history would be rewritten
+// otherwise once it has grown.
 func (q *Request) Tool(x Text) string {
 	if x.answers < 0 {
 		return ""
 	}
-	id, name, found := q.t.Str(x.answers), "", 0
+	id, name, message := q.t.Str(x.answers), "", -1
 	for _, p := range q.Past {
-		if q.t.Is(p.id, id) {
-			name = q.t.Str(p.name)
-			found++
+		if p.call > x.answers || !q.t.Is(p.id, id) {
+			continue
 		}
-	}
-	if found != 1 {
-		return ""
+		name = q.t.Str(p.name)
+		if p.message == message {
+			name = ""
+		}
+		message = p.message
 	}
 	return name
 }
