@@ -5,6 +5,7 @@ package confine
 import (
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 )
 
@@ -43,7 +44,14 @@ func sysctl(name string) string {
 // namespaceAdvice says what to change when bwrap failed with text. setting reads
 // a kernel setting.
 func namespaceAdvice(text string, setting func(string) string) string {
+	about := func(words ...string) bool {
+		return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(text, w) })
+	}
 	switch {
+	case about("instructions"):
+		return "install " + LauncherName + " anew: the one beside guardproxy is of another version"
+	case !about("uid map", "namespace", "Operation not permitted", "Permission denied", "mount"):
+		return ""
 	case setting("user.max_user_namespaces") == "0":
 		return "allow user namespaces: sudo sysctl -w user.max_user_namespaces=15000"
 	case setting("kernel.unprivileged_userns_clone") == "0":
@@ -52,10 +60,8 @@ func namespaceAdvice(text string, setting func(string) string) string {
 		return "allow user namespaces to bwrap: an AppArmor profile for it with the rule userns, (Ubuntu: sudo apt-get install apparmor-profiles, then sudo ln -s /usr/share/apparmor/extra-profiles/bwrap-userns-restrict /etc/apparmor.d/ and sudo apparmor_parser -r /etc/apparmor.d/bwrap-userns-restrict), or sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0"
 	case inContainer():
 		return "start the container so that namespaces can be made in it: docker run --security-opt seccomp=unconfined --security-opt apparmor=unconfined --security-opt systempaths=unconfined …"
-	case strings.Contains(text, "uid map") || strings.Contains(text, "namespace") || strings.Contains(text, "Operation not permitted"):
-		return "allow unprivileged user namespaces for bwrap; another sandbox around this one may forbid them"
 	}
-	return ""
+	return "allow unprivileged user namespaces for bwrap; another sandbox around this one may forbid them"
 }
 
 // procAdvice says what to change when a fresh /proc is refused.

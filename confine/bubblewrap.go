@@ -111,6 +111,7 @@ func bwrapArgs(s scene, p Policy, argv []string) ([]string, LaunchSpec) {
 		Terminals: []string{"/dev/ptmx", "/dev/pts"},
 		Inet:      true,
 		FileSize:  fileSizeLimit,
+		Trace:     s.landlock > 0,
 		Env:       p.Env,
 		StatusFD:  fd(pipes, LauncherPipe),
 		Renames:   fd(pipes, RenamePipe),

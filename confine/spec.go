@@ -57,6 +57,10 @@ type LaunchSpec struct {
 	// Renames is the descriptor of a socket on which the launcher hands out the
 	// listener of its filter for rename calls (see [RenamePipe]), 0 for none.
 	Renames int `json:"renames,omitempty"`
+	// Trace lets the command trace what it starts, as debuggers do. Landlock
+	// keeps it from every process outside of its own domain, and a process
+	// namespace from seeing one.
+	Trace bool `json:"trace,omitempty"`
 	// Alone says that other processes of the user are in reach: the filter then
 	// denies what acts on them and no namespace prevents.
 	Alone bool `json:"alone,omitempty"`

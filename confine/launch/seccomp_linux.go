@@ -87,8 +87,7 @@ func filterFor(spec confine.LaunchSpec) filter {
 		// library and Go fall back to clone.
 		calls(unix.ENOSYS, unix.SYS_CLONE3),
 		// other processes
-		calls(unix.EPERM, unix.SYS_PTRACE, unix.SYS_PROCESS_VM_READV, unix.SYS_PROCESS_VM_WRITEV,
-			unix.SYS_PROCESS_MADVISE, unix.SYS_PIDFD_GETFD, unix.SYS_KCMP, unix.SYS_PERF_EVENT_OPEN,
+		calls(unix.EPERM, unix.SYS_PROCESS_MADVISE, unix.SYS_PIDFD_GETFD, unix.SYS_KCMP, unix.SYS_PERF_EVENT_OPEN,
 			unix.SYS_MIGRATE_PAGES, unix.SYS_MOVE_PAGES),
 		// mounts and namespaces
 		calls(unix.EPERM, unix.SYS_MOUNT, unix.SYS_UMOUNT2, unix.SYS_PIVOT_ROOT, unix.SYS_CHROOT,
@@ -124,6 +123,9 @@ func filterFor(spec confine.LaunchSpec) filter {
 		families = append(families, unix.AF_INET, unix.AF_INET6, unix.AF_NETLINK)
 	}
 	f = append(f, only(unix.SYS_SOCKET, 0, families...), only(unix.SYS_SOCKETPAIR, 0, unix.AF_UNIX))
+	if !spec.Trace {
+		f = append(f, calls(unix.EPERM, unix.SYS_PTRACE, unix.SYS_PROCESS_VM_READV, unix.SYS_PROCESS_VM_WRITEV))
+	}
 	if spec.Alone {
 		// Only the command's own priorities: those of others are in reach.
 		f = append(f, only(unix.SYS_SETPRIORITY, 0, unix.PRIO_PROCESS), only(unix.SYS_SETPRIORITY, 1, 0),

@@ -98,6 +98,8 @@ func TestFilter(t *testing.T) {
 		{"unsharing files", none, sys(unix.SYS_UNSHARE, unix.CLONE_FILES), allow},
 		{"unsharing time", none, sys(unix.SYS_UNSHARE, unix.CLONE_NEWTIME), perm},
 		{"ptrace", none, sys(unix.SYS_PTRACE), perm},
+		{"ptrace where it may", confine.LaunchSpec{Trace: true}, sys(unix.SYS_PTRACE), allow},
+		{"a stranger's descriptors where it may trace", confine.LaunchSpec{Trace: true}, sys(unix.SYS_PIDFD_GETFD), perm},
 		{"the last in a list", none, sys(unix.SYS_FANOTIFY_INIT), perm},
 		{"mount", none, sys(unix.SYS_MOUNT), perm},
 		{"an ordinary ioctl", none, sys(unix.SYS_IOCTL, 0, unix.TCGETS), allow},

@@ -33,8 +33,9 @@ import (
 
 // This binary, as a command.
 const (
-	dialArg = "test-dial" // dials its argument
-	trapArg = "test-trap" // tries the system call its arguments name
+	dialArg     = "test-dial"     // dials its argument
+	trapArg     = "test-trap"     // tries the system call its arguments name
+	loopbackArg = "test-loopback" // dials a server of its own
 )
 
 func TestMain(m *testing.M) {
@@ -46,6 +47,19 @@ func TestMain(m *testing.M) {
 	}
 	if len(os.Args) > 1 && slices.Contains([]string{diagnoseArg, fakeABIArg, noNamespaces, coveredProc, containerRoot}, os.Args[1]) {
 		kernelMain(os.Args)
+	}
+	if len(os.Args) > 1 && os.Args[1] == loopbackArg {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err == nil {
+			var c net.Conn
+			if c, err = net.Dial("tcp", l.Addr().String()); err == nil {
+				c.Close()
+				fmt.Print("ok")
+				os.Exit(0)
+			}
+		}
+		fmt.Print(err)
+		os.Exit(9)
 	}
 	if len(os.Args) > 2 && os.Args[1] == dialArg {
 		c, err := net.Dial("tcp", os.Args[2])
