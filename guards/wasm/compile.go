@@ -184,7 +184,7 @@ func compile(ctx context.Context, command []string, into string, module []byte) 
 		return fmt.Errorf("start the compiler: %w", err)
 	case cmd.ProcessState.ExitCode() == exitRefused:
 		return &compileError{"the engine refuses it: " + said, ""}
-	case strings.Contains(said, "out of memory") || strings.Contains(said, "cannot allocate memory"):
+	case strings.Contains(said, "out of memory") || strings.Contains(said, "cannot allocate memory") || strings.Contains(said, "failed to allocate"):
 		return &compileError{fmt.Sprintf("compiling it takes more than %d MiB of memory", bounds.memory>>20), "large functions with many locals and blocks take much: build it with optimisation"}
 	}
 	said, _, _ = strings.Cut(said, "\n")
