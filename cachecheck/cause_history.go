@@ -352,7 +352,7 @@ func equalJSON(a *tape.Tape, i int, b *tape.Tape, j int) bool {
 	if k := x.Kind(0); k != tape.Object && k != tape.Array {
 		return false
 	}
-	return tape.Equal(&x, 0, &y, 0)
+	return same(&x, 0, &y, 0, canonForm)
 }
 
 // transient: A's last input has something that B's copy of it lacks, and lacks

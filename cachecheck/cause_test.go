@@ -318,6 +318,82 @@ var causes = []row{
 		a.Host, b.Host = "europe-west1-aiplatform.googleapis.com", "europe-west1-aiplatform.googleapis.com"
 	}, want: Append, also: []Label{WireBodyOrder}},
 	{name: "no counters", want: Append, also: []Label{Unreported}},
+
+	// Several changes at once: the first in the order of rendering is the cause.
+	{name: "tools and a clock", base: func(s *talk) { s.system[1] += " It is 10:15 UTC." }, edit: func(s *talk) {
+		s.tools[0], s.tools[1] = s.tools[1], s.tools[0]
+		s.system[1] = strings.Replace(s.system[1], "10:15", "10:16", 1)
+		s.msgs[3].parts[0].text += " Or so."
+	}, want: ToolsOrder, also: []Label{SystemTime, HistoryMutated}},
+	{name: "tools and a clock, where the system text comes first", dialects: []string{dialectChat}, base: func(s *talk) {
+		s.model = "deepseek-v4-flash"
+		s.system[1] += " It is 10:15 UTC."
+	}, edit: func(s *talk) {
+		s.tools[0], s.tools[1] = s.tools[1], s.tools[0]
+		s.system[1] = strings.Replace(s.system[1], "10:15", "10:16", 1)
+	}, want: SystemTime, also: []Label{ToolsOrder}},
+	{name: "a model and everything else", dialects: []string{dialectMessages, dialectChat, dialectResponses}, edit: func(s *talk) {
+		s.model += "-next"
+		s.tools = s.tools[1:]
+		s.system[0] = "Other rules."
+	}, want: ParamModel, also: []Label{ToolsRemoved, SystemDynamic}},
+	{name: "an effort and an edit", dialects: anthropicOnly, edit: func(s *talk) {
+		s.params = []string{`"output_config":{"effort":"low"}`}
+		s.msgs[0].parts[0].text += " Please."
+	}, want: ParamEffort, also: []Label{HistoryMutated}},
+	{name: "ids and arguments", dialects: []string{dialectChat, dialectResponses}, edit: func(s *talk) {
+		s.msgs[1].parts[2].args = `{"timeout":20,"command":"tail -n 40 /srv/ledger/ridge.log"}`
+		s.msgs[1].parts[2].id, s.msgs[2].parts[0].id = "call_zz", "call_zz"
+	}, want: HistoryToolArgs},
+	{name: "a clock and an edit of the same text", base: func(s *talk) { s.system[1] += " It is 10:15 UTC. Files: a." }, edit: func(s *talk) {
+		s.system[1] = strings.Replace(s.system[1], "10:15 UTC. Files: a", "10:16 UTC. Files: a, b", 1)
+	}, want: SystemDynamic},
+
+	// More shapes of the same causes, and what is near to them.
+	{name: "compacted, with the last turns kept", bare: true, edit: func(s *talk) {
+		s.msgs = append([]talkMsg{user(txt("What happened so far, in short: " + strings.Repeat("the ridge station reports snow in July. ", 10)))}, s.msgs[5:]...)
+	}, want: HistoryCompaction},
+	{name: "a context message that is gone", base: func(s *talk) {
+		s.msgs = append(s.msgs[:4:4], user(txt("Look at the valley's station too.")), talkMsg{role: "developer", parts: []talkPart{txt("<context>nine files are open</context>")}})
+	}, edit: func(s *talk) { s.msgs = slices.Delete(s.msgs, 5, 6) }, want: HistoryTransient, dialects: []string{dialectChat, dialectResponses}},
+	{name: "a block of the marked last input went", dialects: markers, base: func(s *talk) {
+		s.msgs = append(s.msgs[:4:4], user(txt("Look at the valley's station too."), txt("<state>12 files open, clean tree</state>")))
+	}, edit: func(s *talk) { s.msgs[4].parts = s.msgs[4].parts[:1] }, want: HistoryTransient, conf: Inferred},
+	{name: "a block of an older input went", base: func(s *talk) {
+		s.msgs[0].parts = append(s.msgs[0].parts, txt("<state>12 files open, clean tree</state>"))
+	}, edit: func(s *talk) { s.msgs[0].parts = s.msgs[0].parts[:1] }, want: HistoryMutated},
+	{name: "a message put between old ones", edit: func(s *talk) {
+		s.msgs = slices.Insert(s.msgs, 4, user(txt("By the way, the warden is on leave.")), assistant(txt("Noted.")))
+	}, want: HistoryMutated, detail: "put between"},
+	{name: "a deferred tool more", dialects: anthropicOnly, text: func(b []byte) []byte {
+		return swap(b, `"tools":[`, `"tools":[{"name":"late","defer_loading":true,"input_schema":{}},`)
+	}, want: Append},
+	{name: "an image within a result", dialects: anthropicOnly, base: func(s *talk) {
+		s.msgs[2].parts[0] = talkPart{kind: "raw", text: `{"type":"tool_result","tool_use_id":"call_a1","content":[{"type":"image","source":{"type":"base64","media_type":"image/png","data":"iVBORw0KGgoAAAA"}}]}`}
+	}, edit: func(s *talk) {
+		s.msgs[2].parts[0].text = strings.Replace(s.msgs[2].parts[0].text, "KGgoAAAA", "KGgoBBB", 1)
+	}, want: HistoryImage},
+	{name: "a signed address of an image", dialects: []string{dialectChat}, base: func(s *talk) {
+		s.msgs[0].parts = append(s.msgs[0].parts, talkPart{kind: "raw", text: `{"type":"image_url","image_url":{"url":"https://img.example/ridge.png?sig=a1b2"}}`})
+	}, edit: func(s *talk) {
+		s.msgs[0].parts[1].text = strings.Replace(s.msgs[0].parts[1].text, "a1b2", "c3d4", 1)
+	}, want: HistoryImage, detail: "address"},
+	{name: "citations switched on", dialects: anthropicOnly, base: func(s *talk) {
+		s.msgs[0].parts = append(s.msgs[0].parts, talkPart{kind: "raw", text: `{"type":"document","source":{"type":"text","media_type":"text/plain","data":"snow"}}`})
+	}, edit: func(s *talk) {
+		s.msgs[0].parts[1].text = strings.TrimSuffix(s.msgs[0].parts[1].text, "}") + `,"citations":{"enabled":true}}`
+	}, want: ParamToggles},
+	{name: "a byte order mark", text: func(b []byte) []byte { return append([]byte("\xef\xbb\xbf"), b...) }, want: WireOnly},
+	{name: "top-level keys in another order", dialects: anthropicOnly, edit: func(s *talk) { s.history = true }, want: WireOnly, detail: "top-level"},
+	{name: "a version that looks like a date", base: func(s *talk) { s.system[1] += " Ledger format 3.2 of the north." }, edit: func(s *talk) {
+		s.system[1] = strings.Replace(s.system[1], "3.2 of", "3.4 of", 1)
+	}, want: SystemDynamic},
+	{name: "a word for a word in a tool", edit: func(s *talk) { s.tools[1].text = "Reads two files of the ledger." }, want: ToolsEdit},
+	{name: "a limit in a tool", base: func(s *talk) { s.tools[1].text += " At most 100 lines." }, edit: func(s *talk) {
+		s.tools[1].text = strings.Replace(s.tools[1].text, "100", "200", 1)
+	}, want: ToolsEdit},
+	{name: "a tool renamed", edit: func(s *talk) { s.tools[1].name = "Open" }, want: ToolsRemoved, also: []Label{ToolsAdded}},
+	{name: "text that a message happens to begin with", edit: func(s *talk) { s.system[1] += " Be brief." }, want: SystemDynamic},
 }
 
 // TestCauses: every cause of the taxonomy has a pair of bodies that is named

@@ -1,6 +1,7 @@
 package cachecheck
 
 import (
+	"container/list"
 	"fmt"
 	"slices"
 	"strings"
@@ -135,8 +136,10 @@ type Checker struct {
 	byFirst    map[sum][]*lineage
 	byResponse map[string]*lineage
 	heads      map[sum]*flight
-	live       []*lineage
-	all        []*lineage
+	live       *list.List // of *lineage, the one used longest ago first
+	all        []*lineage // in the order in which they began; nil for one that nobody will ask for
+	words      map[sum]bool
+	ids        map[string]bool
 	kept       int
 	spare      []*request
 
@@ -154,7 +157,8 @@ func New(o Options) *Checker {
 	if o.Retain == 0 {
 		o.Retain = 96 << 20
 	}
-	c := &Checker{opts: o, groups: map[string][]*lineage{}, byFirst: map[sum][]*lineage{}, byResponse: map[string]*lineage{}, heads: map[sum]*flight{}}
+	c := &Checker{opts: o, groups: map[string][]*lineage{}, byFirst: map[sum][]*lineage{}, byResponse: map[string]*lineage{}, heads: map[sum]*flight{},
+		live: list.New(), words: map[sum]bool{}, ids: map[string]bool{}}
 	c.lay.h, c.client.h = newHasher(), newHasher()
 	if o.Rules != nil {
 		c.narrow = *o.Rules
@@ -362,10 +366,11 @@ func (c *Checker) commit(q *request, l *lineage, res *Result) {
 	c.kept += weigh(q)
 	l.last, l.used = q, c.n
 	if old == nil {
-		c.live = append(c.live, l)
+		l.place = c.live.PushBack(l)
 		c.groups[l.group] = append(c.groups[l.group], l)
 		c.byFirst[q.msgs[0].strip] = append(c.byFirst[q.msgs[0].strip], l)
 	} else {
+		c.live.MoveToBack(l.place)
 		if old.msgs[0].strip != q.msgs[0].strip {
 			c.byFirst[old.msgs[0].strip] = without(c.byFirst[old.msgs[0].strip], l)
 			c.byFirst[q.msgs[0].strip] = append(c.byFirst[q.msgs[0].strip], l)
@@ -381,44 +386,45 @@ func (c *Checker) commit(q *request, l *lineage, res *Result) {
 	c.shrink()
 }
 
-// weigh is what a kept request takes.
-func weigh(q *request) int { return cap(q.body) + len(q.blocks)*blockBytes }
+// weigh is what a kept request takes, about.
+func weigh(q *request) int { return cap(q.body) + len(q.blocks)*blockBytes + 2048 }
 
 const blockBytes = 200
 
 // shrink gives up the bodies of the lineages that were used longest ago, and
-// then those lineages.
+// when their turn comes again, those lineages.
 func (c *Checker) shrink() {
-	for c.kept > c.opts.Retain && len(c.live) > 1 {
-		old := -1
-		for i, l := range c.live[:len(c.live)] {
-			if l.used != c.n && (old < 0 || l.used < c.live[old].used) {
-				old = i
-			}
-		}
-		if old < 0 {
-			return
-		}
-		l := c.live[old]
-		if l.last.body != nil && c.n-l.used < 1<<20 && len(l.last.body) > len(l.last.blocks)*blockBytes/4 {
+	for c.kept > c.opts.Retain && c.live.Len() > 1 {
+		l := c.live.Front().Value.(*lineage)
+		if len(l.last.body) > 4<<10 {
 			c.kept -= cap(l.last.body)
 			l.last.body = nil
-			// The hashes stay until they are the oldest again.
-			l.used = c.n - 1
+			c.live.MoveToBack(l.place)
 			c.sum.Forgotten++
 			continue
 		}
-		c.kept -= weigh(l.last)
-		c.byFirst[l.last.msgs[0].strip] = without(c.byFirst[l.last.msgs[0].strip], l)
-		if len(c.byFirst[l.last.msgs[0].strip]) == 0 {
-			delete(c.byFirst, l.last.msgs[0].strip)
-		}
-		if c.groups[l.group] = without(c.groups[l.group], l); len(c.groups[l.group]) == 0 {
-			delete(c.groups, l.group)
-		}
-		l.dropped, l.last = true, nil
-		c.live[old] = c.live[len(c.live)-1]
-		c.live = c.live[:len(c.live)-1]
+		c.drop(l)
+	}
+}
+
+// drop forgets a lineage but for its spark line.
+func (c *Checker) drop(l *lineage) {
+	c.kept -= weigh(l.last)
+	first := l.last.msgs[0].strip
+	if c.byFirst[first] = without(c.byFirst[first], l); len(c.byFirst[first]) == 0 {
+		delete(c.byFirst, first)
+	}
+	if c.groups[l.group] = without(c.groups[l.group], l); len(c.groups[l.group]) == 0 {
+		delete(c.groups, l.group)
+	}
+	c.live.Remove(l.place)
+	c.spare = append(c.spare, l.last)
+	if len(c.spare) > 8 {
+		c.spare = c.spare[:8]
+	}
+	l.dropped, l.last = true, nil
+	if len(l.turns) < 2 {
+		c.all[l.id-1] = nil
 	}
 }
 
@@ -527,9 +533,8 @@ func (c *Checker) judge(cmp *comparison, res *Result) {
 	}
 	if len(all) == 0 {
 		res.Label, res.Confidence = cmp.flow, Proved
-		if c.wireOnly(cmp) {
-			res.Label = WireOnly
-			res.Detail = "the same prompt in other bytes"
+		if detail := c.wireOnly(cmp); detail != "" {
+			res.Label, res.Detail = WireOnly, detail
 		}
 		if m, ok := c.tooShort(cmp, res); ok {
 			all = append(all, m)
@@ -855,22 +860,32 @@ func (c *Checker) gap(cmp *comparison, ch *change, res *Result) bool {
 	return want-stable > max(float64(cmp.rule.Granule), want*0.15) && float64(b.usage.Read) > stable+float64(cmp.rule.Granule)+want*0.05
 }
 
-// wireOnly reports that the prompts are equal as far as A goes, and the bytes
-// are not.
-func (c *Checker) wireOnly(cmp *comparison) bool {
-	if cmp.a.lossy || cmp.b.lossy {
-		return false
+// wireOnly says how the bytes differ while the prompts are equal as far as A
+// goes; "" when they don't.
+func (c *Checker) wireOnly(cmp *comparison) string {
+	a, b := cmp.a, cmp.b
+	if a.lossy || b.lossy {
+		return ""
 	}
-	for i := range min(len(cmp.a.blocks), len(cmp.b.blocks)) {
-		x, y := &cmp.a.blocks[i], &cmp.b.blocks[i]
+	for i := range min(len(a.blocks), len(b.blocks)) {
+		x, y := &a.blocks[i], &b.blocks[i]
 		if x.token != y.token {
-			return false
+			break
 		}
 		if x.raw != y.raw && x.marked == y.marked && x.ttl == y.ttl {
-			return true
+			return "white space, escapes or the spelling of numbers"
 		}
 	}
-	return false
+	if a.mark != b.mark {
+		return "a byte order mark"
+	}
+	common := func(x, y []string) []string {
+		return slices.DeleteFunc(slices.Clone(x), func(k string) bool { return !slices.Contains(y, k) })
+	}
+	if len(a.order)+len(b.order) < 200 && !slices.Equal(common(a.order, b.order), common(b.order, a.order)) {
+		return "top-level keys in another order"
+	}
+	return ""
 }
 
 // tooShort finds that the marked prefix is under the model's minimum.

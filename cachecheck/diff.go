@@ -32,19 +32,20 @@ func differ(a *tape.Tape, i int, b *tape.Tape, j int, skip func(t *tape.Tape, k 
 		}
 		switch a.Kind(i) {
 		case tape.Object:
-			for k := j + 1; k < b.After(j); k = b.After(k + 1) {
+			inA, inB := members(a, i), members(b, j)
+			for k := j + 1; k < b.After(j) && !more; k = b.After(k + 1) {
 				if skip == nil || !skip(b, k) {
-					walk(a.Get(i, b.Str(k)), k+1, path+"/"+clip(b.Str(k), 60))
+					walk(inA(b.Str(k)), k+1, path+"/"+clip(b.Str(k), 60))
 				}
 			}
-			for k := i + 1; k < a.After(i); k = a.After(k + 1) {
-				if (skip == nil || !skip(a, k)) && b.Get(j, a.Str(k)) < 0 {
+			for k := i + 1; k < a.After(i) && !more; k = a.After(k + 1) {
+				if (skip == nil || !skip(a, k)) && inB(a.Str(k)) < 0 {
 					walk(k+1, -1, path+"/"+clip(a.Str(k), 60))
 				}
 			}
 		case tape.Array:
 			x, y, n := i+1, j+1, 0
-			for ; x < a.After(i) || y < b.After(j); n++ {
+			for ; (x < a.After(i) || y < b.After(j)) && !more; n++ {
 				p := path + "/" + itoa(n)
 				switch {
 				case x >= a.After(i):
@@ -59,13 +60,44 @@ func differ(a *tape.Tape, i int, b *tape.Tape, j int, skip func(t *tape.Tape, k 
 				}
 			}
 		default:
-			if !tape.Equal(a, i, b, j) {
+			if !same(a, i, b, j, canonForm) {
 				out = append(out, leaf{path, i, j})
 			}
 		}
 	}
 	walk(i, j, "")
 	return out, more
+}
+
+// members finds the values of an object's keys: by a map when there are many,
+// so that no body can make comparing it slow.
+func members(t *tape.Tape, o int) func(key string) int {
+	if t.Count(o) <= 32 {
+		return func(key string) int { return t.Get(o, key) }
+	}
+	m := map[string]int{}
+	for k := o + 1; k < t.After(o); k = t.After(k + 1) {
+		if key := t.Str(k); m[key] == 0 {
+			m[key] = k + 1
+		}
+	}
+	return func(key string) int {
+		if n := m[key]; n > 0 {
+			return n
+		}
+		return -1
+	}
+}
+
+// same compares two values in a form.
+func same(a *tape.Tape, i int, b *tape.Tape, j int, f form) bool {
+	if i < 0 || j < 0 || a.Kind(i) != b.Kind(j) {
+		return false
+	}
+	var x, y hasher
+	x.write(a, i, plainPlace, f, 0)
+	y.write(b, j, plainPlace, f, 0)
+	return string(x.buf) == string(y.buf)
 }
 
 func itoa(n int) string {
@@ -122,14 +154,14 @@ func parted(a *tape.Tape, i int, b *tape.Tape, j int, atA, atB int) (x, y int, n
 		x, y := i+1, j+1
 		for x < a.After(i) && y < b.After(j) {
 			if a.Str(x) != b.Str(y) {
-				// The same keys in another order, or another key.
-				if k := b.Get(j, a.Str(x)); k >= 0 && a.Get(i, b.Str(y)) >= 0 && sameMembers(a, i, b, j) {
-					fa, _ := a.Span(x)
-					fb, _ := b.Span(y)
-					return fa, fb, y + 1
-				} else if k >= 0 && a.Get(i, b.Str(y)) >= 0 {
+				inA, inB := members(a, i), members(b, j)
+				if inB(a.Str(x)) >= 0 && inA(b.Str(y)) >= 0 && !same(a, i, b, j, canonForm) {
 					// Order alone is not what differs here: find the value.
-					return partedUnordered(a, i, b, j)
+					for k := j + 1; k < b.After(j); k = b.After(k + 1) {
+						if v := inA(b.Str(k)); v < 0 || !same(a, v, b, k+1, canonForm) {
+							return parted(a, v, b, k+1, sa, 0)
+						}
+					}
 				}
 				fa, _ := a.Span(x)
 				fb, _ := b.Span(y)
@@ -156,47 +188,8 @@ func parted(a *tape.Tape, i int, b *tape.Tape, j int, atA, atB int) (x, y int, n
 	return sa, sb, j
 }
 
-func partedUnordered(a *tape.Tape, i int, b *tape.Tape, j int) (x, y, node int) {
-	for k := j + 1; k < b.After(j); k = b.After(k + 1) {
-		if v := a.Get(i, b.Str(k)); v < 0 || !tape.Equal(a, v, b, k+1) {
-			at, _ := a.Span(i)
-			return parted(a, v, b, k+1, at, 0)
-		}
-	}
-	sa, _ := a.Span(i)
-	sb, _ := b.Span(j)
-	return sa, sb, j
-}
-
-func sameMembers(a *tape.Tape, i int, b *tape.Tape, j int) bool { return tape.Equal(a, i, b, j) }
-
 // sameToken is equality that counts key order.
-func sameToken(a *tape.Tape, i int, b *tape.Tape, j int) bool {
-	if a.Kind(i) != b.Kind(j) {
-		return false
-	}
-	switch a.Kind(i) {
-	case tape.Object:
-		x, y := i+1, j+1
-		for x < a.After(i) && y < b.After(j) {
-			if a.Str(x) != b.Str(y) || !sameToken(a, x+1, b, y+1) {
-				return false
-			}
-			x, y = a.After(x+1), b.After(y+1)
-		}
-		return x == a.After(i) && y == b.After(j)
-	case tape.Array:
-		x, y := i+1, j+1
-		for x < a.After(i) && y < b.After(j) {
-			if !sameToken(a, x, b, y) {
-				return false
-			}
-			x, y = a.After(x), b.After(y)
-		}
-		return x == a.After(i) && y == b.After(j)
-	}
-	return tape.Equal(a, i, b, j)
-}
+func sameToken(a *tape.Tape, i int, b *tape.Tape, j int) bool { return same(a, i, b, j, tokenForm) }
 
 func endOr(t *tape.Tape, parent, child int) int {
 	if child < t.After(parent) {

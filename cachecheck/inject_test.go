@@ -259,3 +259,44 @@ func TestAppendingIsNeverABreak(t *testing.T) {
 		}
 	})
 }
+
+// TestConversationsDontMeet: conversations of one client that go on side by
+// side, with the same tools and system text, are told apart, whether something
+// names a session or not; and so are title requests between them.
+func TestConversationsDontMeet(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		base := genTalk(rt)
+		session := rapid.SampledFrom([]string{"", "one-a-credential"}).Draw(rt, "session")
+		var talks []*talk
+		for i := range rapid.IntRange(2, 4).Draw(rt, "talks") {
+			s := base.clone()
+			s.msgs = []talkMsg{user(txt("Conversation " + itoa(i) + ". " + genText(3, 20).Draw(rt, "opening")))}
+			if rapid.Bool().Draw(rt, "reminded") && s.dialect != dialectResponses {
+				s.msgs[0].parts = append([]talkPart{txt("<reminder>Be brief and exact.</reminder>")}, s.msgs[0].parts...)
+			}
+			talks = append(talks, s)
+		}
+		c := New(Options{})
+		started := make([]bool, len(talks))
+		for step := range rapid.IntRange(4, 12).Draw(rt, "steps") {
+			i := rapid.IntRange(0, len(talks)-1).Draw(rt, "turn")
+			if rapid.IntRange(0, 5).Draw(rt, "title") == 0 {
+				title := &talk{dialect: base.dialect, model: base.model, system: []string{"Write a title for it."}, msgs: []talkMsg{user(txt("Conversation " + itoa(i) + ", step " + itoa(step)))}}
+				if res := c.Add(&Exchange{Body: title.body(), Session: session}); res.Break {
+					rt.Fatalf("a title request: %s (%s)", res.Label, res.Detail)
+				}
+				continue
+			}
+			res := c.Add(&Exchange{Body: talks[i].body(), Session: session})
+			want := Append
+			if !started[i] {
+				want = First
+			}
+			if res.Label != want && !(want == First && res.Label == Fork) {
+				rt.Fatalf("step %d, conversation %d: %s (%s) after %d, want %s", step, i, res.Label, res.Detail, res.Previous, want)
+			}
+			started[i] = true
+			talks[i] = talks[i].say(assistant(txt("Answer "+itoa(step)+" of conversation "+itoa(i)+": "+genText(4, 9).Draw(rt, "answer"))), user(txt("And "+itoa(step)+"? "+genText(2, 6).Draw(rt, "user"))))
+		}
+	})
+}

@@ -97,6 +97,7 @@ type request struct {
 	markers  int
 	lossy    bool
 	order    []string // of the body's top-level keys
+	mark     bool     // the body begins with a byte order mark
 
 	clientTools map[string]sum // tools as the client sent them
 	prevID      string         // the response that the request continues or compares with
@@ -153,7 +154,7 @@ type layouter struct {
 // body is not JSON; odd says why it is no request that we compare.
 func (l *layouter) read(q *request, body []byte, dialect, path string) (odd Odd, note string) {
 	*q = request{blocks: q.blocks[:0], msgs: q.msgs[:0], params: q.params[:0], order: q.order[:0]}
-	body = bytes.TrimPrefix(body, []byte("\xef\xbb\xbf"))
+	body, q.mark = bytes.CutPrefix(body, []byte("\xef\xbb\xbf"))
 	q.body, q.size = body, len(body)
 	if len(body) == 0 {
 		return OddNoBody, ""

@@ -1,6 +1,7 @@
 package cachecheck
 
 import (
+	"container/list"
 	"strings"
 
 	"github.com/guardproxy/guardproxy/internal/tape"
@@ -38,6 +39,7 @@ type lineage struct {
 	turns      []Turn
 	used       int // the request that used it last
 	dropped    bool
+	place      *list.Element // among the live ones, the oldest first
 }
 
 // Turn is the usage of one request of a lineage, for the spark line.
@@ -76,20 +78,12 @@ func (c *Checker) likeness(q *request, l *lineage) (tier, prefix int) {
 		}
 		return tierPrefix, prefix
 	}
-	words, ids := map[sum]bool{}, map[string]bool{}
-	for i := a.messages; i < len(a.blocks); i++ {
-		b := &a.blocks[i]
-		if a.role(b) == "assistant" && b.to-b.from >= 24 {
-			words[b.strip] = true
-		}
-		if b.id != "" {
-			ids[b.id] = true
-		}
-	}
-	for i := q.messages; i < len(q.blocks); i++ {
-		b := &q.blocks[i]
-		if b.id != "" && ids[b.id] || q.role(b) == "assistant" && b.to-b.from >= 24 && words[b.strip] {
-			return tierShared, 0
+	if len(c.words)+len(c.ids) > 0 {
+		for i := a.messages; i < len(a.blocks); i++ {
+			b := &a.blocks[i]
+			if b.id != "" && c.ids[b.id] || b.to-b.from >= 24 && c.words[b.strip] && a.role(b) == "assistant" {
+				return tierShared, 0
+			}
 		}
 	}
 	if answered && c.headAlike(a, q) && c.firstAlike(a, q) {
@@ -99,6 +93,22 @@ func (c *Checker) likeness(q *request, l *lineage) (tier, prefix int) {
 		return tierDigest, 0
 	}
 	return tierNone, 0
+}
+
+// remember notes the words of the model and the call ids of a request, which
+// is compared with many lineages.
+func (c *Checker) remember(q *request) {
+	clear(c.words)
+	clear(c.ids)
+	for i := q.messages; i < len(q.blocks); i++ {
+		b := &q.blocks[i]
+		if b.to-b.from >= 24 && q.role(b) == "assistant" {
+			c.words[b.strip] = true
+		}
+		if b.id != "" {
+			c.ids[b.id] = true
+		}
+	}
 }
 
 // headAlike reports whether tools and system text are mostly the same.
@@ -190,6 +200,7 @@ func (c *Checker) find(q *request) (l *lineage, how string) {
 	if l := c.byResponse[q.prevID]; q.prevID != "" && l != nil && !l.dropped {
 		return l, "response_id"
 	}
+	c.remember(q)
 	best, bestPrefix := tierNone, 0
 	consider := func(x *lineage, least int, why string) {
 		if x.dropped || x.last.dialect != q.dialect {
@@ -217,8 +228,7 @@ func (c *Checker) find(q *request) (l *lineage, how string) {
 	case q.session == "":
 		why = "prefix"
 	}
-	for i := len(group) - 1; i >= 0 && i >= len(group)-256; i-- {
-		x := group[i]
+	for _, x := range latest(group) {
 		if why == "prefix" && (x.last.model != q.model) {
 			// Another model and nothing that names a session: below.
 			continue
@@ -230,7 +240,7 @@ func (c *Checker) find(q *request) (l *lineage, how string) {
 	}
 	// Across sessions, models, credentials.
 	if len(q.msgs) > 0 && q.turn() > 0 {
-		for _, x := range c.byFirst[q.msgs[0].strip] {
+		for _, x := range latest(c.byFirst[q.msgs[0].strip]) {
 			if x.dropped || x.last.dialect != q.dialect || x.last.scope != q.scope {
 				continue
 			}
@@ -247,6 +257,12 @@ func (c *Checker) find(q *request) (l *lineage, how string) {
 	}
 	return l, how
 }
+
+// maxCandidates is how many lineages a request is compared with.
+const maxCandidates = 256
+
+// latest are those that began last.
+func latest(l []*lineage) []*lineage { return l[max(0, len(l)-maxCandidates):] }
 
 func (q *request) agent() string {
 	_, a, _ := strings.Cut(q.session, "\x00")

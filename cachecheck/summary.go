@@ -115,12 +115,15 @@ type Lineage struct {
 	Turns      []Turn
 }
 
-// Lineages lists the lineages in the order in which they began. The turns are
-// the Checker's.
+// Lineages lists the lineages in the order in which they began, without those
+// of one request that were given up to save memory. The turns are the
+// Checker's.
 func (c *Checker) Lineages() []Lineage {
-	out := make([]Lineage, len(c.all))
-	for i, l := range c.all {
-		out[i] = Lineage{l.id, l.parent, l.kind, l.session, l.turns}
+	var out []Lineage
+	for _, l := range c.all {
+		if l != nil {
+			out = append(out, Lineage{l.id, l.parent, l.kind, l.session, l.turns})
+		}
 	}
 	return out
 }

@@ -67,7 +67,7 @@ func familyOf(model string) family {
 }
 
 // sampleBytes is how much of a text is counted.
-const sampleBytes = 16 << 10
+const sampleBytes = 8 << 10
 
 var vocabulary = sync.OnceValue(func() tokenizer.Codec {
 	c, err := tokenizer.Get(tokenizer.O200kBase)
