@@ -40,6 +40,9 @@ func limitCompiler(bounds compileLimits) error {
 			return fmt.Errorf("set resource limit %d: %w", l.resource, err)
 		}
 	}
+	// Whoever is served meanwhile goes first. It is a courtesy: a sandbox may
+	// not know the call.
+	_ = unix.Setpriority(unix.PRIO_PROCESS, 0, 10)
 	return nil
 }
 
