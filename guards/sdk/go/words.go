@@ -15,7 +15,9 @@ import (
 // call. What came before it was yielded already.
 func lists(text string) iter.Seq[[]string] {
 	return func(yield func([]string) bool) {
-		var words []string
+		// Room for the longest command that can be in it: to grow leaves
+		// garbage, and collecting that costs more than all else.
+		words := make([]string, 0, len(text)/len(`"a",`)+1)
 		inside := false
 		for rest := text[len("["):]; ; {
 			c := rest[0]
@@ -43,24 +45,25 @@ func lists(text string) iter.Seq[[]string] {
 // cut takes the rest of a string, behind its opening quote, off the text.
 // decoded is what came of it so far.
 func cut(text string, decoded []byte) (word, rest string) {
-	for {
-		end := strings.IndexByte(text, '"')
-		escape := strings.IndexByte(text[:end], '\\')
-		if escape < 0 && decoded == nil {
-			return text[:end], text[end+1:]
+	for i := 0; ; i++ { // a call to find the byte costs more than most words
+		switch text[i] {
+		case '"':
+			if decoded == nil {
+				return text[:i], text[i+1:]
+			}
+			return string(append(decoded, text[:i]...)), text[i+1:]
+		case '\\':
+			decoded = append(decoded, text[:i]...)
+			c := text[i+1]
+			text = text[i+2:]
+			if c == 'u' { // \u00XX, a control character
+				c = text[2]&1<<4 | byte(strings.IndexByte("0123456789abcdef", text[3]))
+				text = text[4:]
+			} else if at := strings.IndexByte("nrt", c); at >= 0 {
+				c = "\n\r\t"[at]
+			}
+			decoded = append(decoded, c)
+			i = -1
 		}
-		if escape < 0 {
-			return string(append(decoded, text[:end]...)), text[end+1:]
-		}
-		decoded = append(decoded, text[:escape]...)
-		c := text[escape+1]
-		text = text[escape+2:]
-		if c == 'u' { // \u00XX, a control character
-			c = text[2]&1<<4 | byte(strings.IndexByte("0123456789abcdef", text[3]))
-			text = text[4:]
-		} else if at := strings.IndexByte("nrt", c); at >= 0 {
-			c = "\n\r\t"[at]
-		}
-		decoded = append(decoded, c)
 	}
 }
