@@ -89,6 +89,47 @@ func TestProposals(t *testing.T) {
 	}
 }
 
+// Modules of other toolchains, and those on which engines have failed before:
+// the ones that the engine's module carries beside the specification's suite.
+func TestOtherToolchains(t *testing.T) {
+	root := filepath.Join(specSuite(t), "../../..")
+	r := engineForFuzz(t)
+	defer r.Close(t.Context())
+	accepted := 0
+	refused := map[string]int{}
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, ".wasm") || strings.Contains(path, "spectest") {
+			return err
+		}
+		b, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		if consistent(t, r, b) {
+			accepted++
+			return nil
+		}
+		_, err = meterAny(b, Limits{}.withDefaults())
+		refused[err.(*Error).msg]++
+		if _, err := r.CompileModule(t.Context(), b); err == nil {
+			t.Logf("%s, which the engine takes, is refused: %s", filepath.Base(path), refusal(b))
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%d accepted, refused: %v", accepted, refused)
+	if accepted < 80 {
+		t.Error("too many are refused")
+	}
+}
+
+func refusal(b []byte) error {
+	_, err := meterAny(b, Limits{}.withDefaults())
+	return err
+}
+
 // For all bytes: no panic; what is accepted, the engine takes, as it is and
 // metered; and metering changes nothing but what it says.
 func FuzzMeter(f *testing.F) {
