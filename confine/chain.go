@@ -81,7 +81,7 @@ func (c *Chain) Confine(argv []string, p Policy) (Prepared, error) {
 	if c.err != nil {
 		return Prepared{}, c.err
 	}
-	if err := p.check(homes, c.rung.runners()); err != nil {
+	if err := p.checkRunners(c.rung.runners()); err != nil {
 		return Prepared{}, err
 	}
 	prepared, err := c.rung.prepare(argv, p)

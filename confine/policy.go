@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // Refused is a policy that no runner could hold as written: the profile would
@@ -35,6 +36,16 @@ var sharedDirs = []string{"/bin", "/boot", "/dev", "/etc", "/home", "/lib", "/li
 	"/usr/lib", "/usr/lib32", "/usr/lib64", "/usr/libexec", "/usr/local", "/usr/local/bin", "/usr/local/etc", "/usr/local/lib",
 	"/usr/local/sbin", "/usr/local/share", "/usr/sbin", "/usr/share", "/usr/src", "/var", "/var/cache", "/var/lib", "/var/log",
 	"/var/mail", "/var/opt", "/var/spool", "/var/tmp"}
+
+// realSharedDirs are sharedDirs without symbolic links, in the same order. They
+// are looked up once: whoever changes them is root.
+var realSharedDirs = sync.OnceValue(func() []string {
+	real := make([]string, len(sharedDirs))
+	for i, d := range sharedDirs {
+		real[i] = resolved(d)
+	}
+	return real
+})
 
 // kernelDirs have no ordinary files in them at all.
 var kernelDirs = []string{"/dev", "/proc", "/sys"}
@@ -71,7 +82,7 @@ func (p Policy) check(homes, runners []string) error {
 		if !filepath.IsAbs(h) {
 			return &Refused{Path: h, Reason: "what is hidden must be an absolute path"}
 		}
-		if Within(p.Workspace, resolved(h)) {
+		if _, err := os.Lstat(h); err == nil && Within(p.Workspace, resolved(h)) {
 			return &Refused{Path: p.Workspace, Reason: "the workspace lies in " + h + ", which holds secrets", Advice: "choose another directory, or take that place out of confine.secrets"}
 		}
 	}
@@ -94,6 +105,12 @@ func (p Policy) check(homes, runners []string) error {
 	if p.Dir != "" && !filepath.IsAbs(p.Dir) {
 		return &Refused{Path: p.Dir, Reason: "the directory to start in is not an absolute path"}
 	}
+	return p.checkRunners(runners)
+}
+
+// checkRunners refuses a policy that lets a command replace one of runners, the
+// executables that the confinement itself runs.
+func (p Policy) checkRunners(runners []string) error {
 	for _, root := range WritableRoots(p) {
 		for _, r := range runners {
 			if r != "" && Within(resolved(r), root) {
@@ -123,8 +140,8 @@ func (p Policy) checkRoot(path, what string, homes []string) error {
 	if path == "/" {
 		return no("is the whole file system", pickProject)
 	}
-	for _, d := range sharedDirs {
-		if Within(d, path) || Within(resolved(d), path) || (slices.Contains(kernelDirs, d) && Within(path, d)) {
+	for i, d := range sharedDirs {
+		if Within(d, path) || Within(realSharedDirs()[i], path) || (slices.Contains(kernelDirs, d) && Within(path, d)) {
 			return no("is or holds "+d+", a directory of the system", pickProject)
 		}
 	}

@@ -263,11 +263,17 @@ func guard(p Policy, mounts bool) (*ward.Ward, []string, error) {
 			o.Bases = append(o.Bases, r)
 		}
 	}
-	for _, m := range slices.Concat(p.Masks, p.Hidden) {
-		if at.dir != "" && (Within(at.dir, resolved(m)) || Within(resolved(m), at.dir)) {
-			at = linked{}
+	if at.dir != "" {
+		for _, m := range slices.Concat(p.Masks, p.Hidden) {
+			if m = resolved(m); Within(at.dir, m) || Within(m, at.dir) {
+				return guardAll(o, linked{})
+			}
 		}
 	}
+	return guardAll(o, at)
+}
+
+func guardAll(o ward.Options, at linked) (*ward.Ward, []string, error) {
 	if at.dir != "" && !slices.ContainsFunc(o.Bases, func(b string) bool { return Within(at.dir, b) }) {
 		o.GitDirs = append(o.GitDirs, at.dir)
 	}
@@ -314,8 +320,7 @@ func (b *bubblewrap) look(p Policy) scene {
 			s.sockets = append(s.sockets, f)
 		}
 	}
-	for _, m := range slices.Concat(p.Masks, p.Hidden) {
-		m = resolved(m)
+	for _, m := range hideable(slices.Concat(p.Masks, p.Hidden)) {
 		switch {
 		case unreachable(m, s.emptied, roots):
 		case isDir(m):
@@ -505,12 +510,19 @@ func (l *landlock) prepare(argv []string, p Policy) (_ Prepared, err error) {
 	return prepared, nil
 }
 
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}
+
 // hideable returns the real paths of what exists, each once.
 func hideable(paths []string) []string {
 	var out []string
 	for _, path := range paths {
-		path = resolved(path)
-		if _, err := os.Lstat(path); err == nil {
+		if _, err := os.Lstat(path); err != nil {
+			continue // most do not exist, and that is found out quickest
+		}
+		if path = resolved(path); exists(path) {
 			out = append(out, path)
 		}
 	}

@@ -23,6 +23,10 @@ const (
 	maxDepth   = 16
 )
 
+// sample ends the names of files in a hooks directory that git runs nothing of.
+// Every repository has a dozen, so they are not looked at.
+const sample = ".sample"
+
 type entryKind uint8
 
 const (
@@ -72,6 +76,19 @@ func (b *base) look(rel string) (string, *entry) {
 	return rel, b.read(rel, &n, maxDepth)
 }
 
+// shallow returns what is at rel without what is in it.
+func (b *base) shallow(rel string) *entry {
+	st, err := b.root.Lstat(rel)
+	if err != nil {
+		return &entry{}
+	}
+	e := describe(st)
+	if e.kind == isLink {
+		e.target, _ = b.root.Readlink(rel)
+	}
+	return e
+}
+
 // read returns what is at rel, whose parents are directories. n is how many
 // more entries may be kept.
 func (b *base) read(rel string, n *int, depth int) *entry {
@@ -104,6 +121,9 @@ func (b *base) read(rel string, n *int, depth int) *entry {
 		e.partial = err != nil && !errors.Is(err, io.EOF) || len(names) > *n
 		slices.Sort(names)
 		for _, name := range names {
+			if strings.HasSuffix(name, sample) && path.Base(rel) == "hooks" {
+				continue
+			}
 			child := b.read(path.Join(rel, name), n, depth-1)
 			e.partial = e.partial || child.partial && child.kind != isFile
 			e.children[name] = child

@@ -65,7 +65,7 @@ func (w *Ward) Settle(hold string) []Held {
 // settleDotGit puts a repository back that was moved away, and moves away what
 // leads git elsewhere.
 func (w *Ward) settleDotGit(b *base) {
-	_, now := b.look(".git")
+	now := b.shallow(".git")
 	was := b.dotGit
 	switch {
 	case now.kind == isDir && (was.kind != isDir || was.id == now.id):
@@ -128,9 +128,6 @@ func (w *Ward) settleEntry(b *base, rel string, was, now *entry, hooks bool) {
 			}
 			if after == nil {
 				after = &entry{}
-			}
-			if hooks && before.kind == missing && after.kind == isFile && strings.HasSuffix(name, ".sample") {
-				continue
 			}
 			w.settleEntry(b, path.Join(rel, name), before, after, false)
 		}

@@ -71,7 +71,7 @@ func Look(o Options) (*Ward, error) {
 				b.add(rel, plain, true)
 			}
 		}
-		_, b.dotGit = b.look(".git")
+		b.dotGit = b.shallow(".git")
 		switch b.dotGit.kind {
 		case isDir:
 			b.addRepository(".git", o.Mounts)

@@ -1,0 +1,101 @@
+//go:build linux && (amd64 || arm64)
+
+package run_test
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/guardproxy/guardproxy/confine"
+	"github.com/guardproxy/guardproxy/confine/run"
+)
+
+// BenchmarkSpawn is what it costs to run true: plain, under bwrap with the
+// profile that everybody uses, and under the whole stack. The three take turns
+// in one loop, so that a busy machine is busy for all of them; the metrics are
+// medians, and ratios of medians, of the same rounds.
+func BenchmarkSpawn(b *testing.B) {
+	bwrap, err := exec.LookPath("bwrap")
+	if err != nil {
+		b.Skip("bwrap is not installed")
+	}
+	base, err := os.MkdirTemp("/var/tmp", "run-bench-")
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { os.RemoveAll(base) })
+	launcher, workspace, state := filepath.Join(base, "guardproxy-launch"), filepath.Join(base, "workspace"), filepath.Join(base, "state")
+	build := exec.Command("go", "build", "-o", launcher, "github.com/guardproxy/guardproxy/cmd/guardproxy-launch")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		b.Skipf("the launcher can't be built: %v: %s", err, out)
+	}
+	if err := os.Mkdir(workspace, 0o755); err != nil {
+		b.Fatal(err)
+	}
+	exec.Command("git", "init", "-q", workspace).Run() // with hooks and a configuration to guard, where there is git
+	common := []string{"--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try", "--unshare-net", "--cap-drop", "ALL",
+		"--new-session", "--die-with-parent", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp",
+		"--bind", workspace, workspace, "--chdir", workspace, "--", "true"}
+	if os.Geteuid() != 0 {
+		common = append([]string{"--unshare-user"}, common...)
+	}
+	chain := confine.New(confine.Options{Launcher: launcher})
+	policy := confine.Policy{Mode: confine.WorkspaceWrite, Workspace: workspace, Masks: []string{state}, State: state, Session: "bench",
+		Hidden: confine.Secrets([]string{os.Getenv("HOME")})}
+	plain := func(argv ...string) func() {
+		return func() {
+			if out, err := exec.Command(argv[0], argv[1:]...).CombinedOutput(); err != nil {
+				b.Fatalf("%v: %s", err, out)
+			}
+		}
+	}
+	contenders := []struct {
+		name string
+		run  func()
+	}{
+		{"plain", plain("true")},
+		{"bwrap", plain(append([]string{bwrap}, common...)...)},
+		{"stack", func() {
+			p, err := chain.Confine([]string{"true"}, policy)
+			if err != nil {
+				b.Fatal(err)
+			}
+			if p.Enforcement.Runner != "bubblewrap" {
+				b.Skipf("bubblewrap does not work here: %+v", p.Enforcement.Passed)
+			}
+			r, err := run.Run(context.Background(), p, run.Options{})
+			if err != nil || r.ExitCode != 0 {
+				b.Fatalf("%+v, %v", r, err)
+			}
+			p.Close()
+		}},
+	}
+	times := make([][]time.Duration, len(contenders))
+	for _, c := range contenders {
+		c.run() // the probe, and what is in no cache yet
+	}
+	b.ResetTimer()
+	for range b.N {
+		for i, c := range contenders {
+			began := time.Now()
+			c.run()
+			times[i] = append(times[i], time.Since(began))
+		}
+	}
+	b.StopTimer()
+	median := func(i int) float64 {
+		slices.Sort(times[i])
+		return float64(times[i][len(times[i])/2])
+	}
+	b.ReportMetric(median(0)/1e6, "plain-ms")
+	b.ReportMetric(median(1)/1e6, "bwrap-ms")
+	b.ReportMetric(median(2)/1e6, "stack-ms")
+	b.ReportMetric(median(2)/median(1), "stack/bwrap")
+	b.ReportMetric(0, "ns/op")
+}
