@@ -69,7 +69,7 @@ func serve(t *testing.T, args ...string) *served {
 // wait returns the next line of stderr that holds text.
 func (s *served) wait(text string) string {
 	s.t.Helper()
-	never := time.After(30 * time.Second)
+	never := time.After(3 * time.Minute)
 	for {
 		select {
 		case line, ok := <-s.saw:

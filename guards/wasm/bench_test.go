@@ -114,15 +114,14 @@ func BenchmarkResetOverFresh(b *testing.B) {
 	}
 }
 
-// A good guard beside two stuck ones, and alone: 1 would be no slower. As a
-// server does, it gives the scheduler processors for the guests.
+// A good guard beside two stuck ones of each kind, and alone: 1 would be no
+// slower. As a server does, it gives the scheduler processors for the guests.
 func BenchmarkBesideStuckGuests(b *testing.B) {
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(runtime.NumCPU() + wasm.ProcessSlots()))
 	good := load(b, "name", wasm.Options{CacheDir: wasm.CodeDir})
 	c := benchCall()
-	measure := func(n int) time.Duration {
+	measure := func() time.Duration {
 		var took []time.Duration
-		for range n {
+		for range 100 {
 			start := time.Now()
 			good.Check(b.Context(), c)
 			took = append(took, time.Since(start))
@@ -130,40 +129,47 @@ func BenchmarkBesideStuckGuests(b *testing.B) {
 		}
 		return median(took)
 	}
-	var alone, beside []time.Duration
-	for b.Loop() {
-		alone = append(alone, measure(200))
-		ctx, cancel := context.WithCancel(b.Context())
-		var wg sync.WaitGroup
-		var guests []*wasm.Guard
-		for range 2 {
-			g, err := wasm.Load(b.Context(), module(b, "loop"), wasm.Options{Deadline: time.Hour, Fuel: endless, CacheDir: wasm.CodeDir})
-			if err != nil {
-				b.Fatal(err)
+	for _, tc := range hostile {
+		if tc.refused != "" || tc.brief {
+			continue
+		}
+		b.Run(tc.name, func(b *testing.B) {
+			defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(runtime.NumCPU() + wasm.ProcessSlots())) // testing sets it for each b.Run
+			var alone, beside []time.Duration
+			for b.Loop() {
+				alone = append(alone, measure())
+				ctx, cancel := context.WithCancel(b.Context())
+				var wg sync.WaitGroup
+				var guests []*wasm.Guard
+				for range 2 {
+					g, err := wasm.Load(b.Context(), hostileModule(b, tc.name), wasm.Options{Deadline: time.Hour, Fuel: endless, CacheDir: wasm.CodeDir})
+					if err != nil {
+						b.Fatal(err)
+					}
+					guests = append(guests, g)
+					wg.Go(func() { g.Check(ctx, c) })
+				}
+				for guests[0].Stats().Calls+guests[1].Stats().Calls < 2 {
+					runtime.Gosched()
+				}
+				beside = append(beside, measure())
+				cancel()
+				wg.Wait()
+				for _, g := range guests {
+					g.Close()
+				}
 			}
-			guests = append(guests, g)
-			wg.Go(func() { g.Check(ctx, c) })
-		}
-		for guests[0].Stats().Calls+guests[1].Stats().Calls < 2 {
-			runtime.Gosched()
-		}
-		beside = append(beside, measure(200))
-		cancel()
-		wg.Wait()
-		for _, g := range guests {
-			g.Close()
-		}
+			a, s := median(alone), median(beside)
+			b.ReportMetric(us(a), "alone-us")
+			b.ReportMetric(us(s), "beside-us")
+			b.ReportMetric(float64(s)/float64(a), "beside/alone")
+		})
 	}
-	a, s := median(alone), median(beside)
-	b.ReportMetric(us(a), "alone-us")
-	b.ReportMetric(us(s), "beside-us")
-	b.ReportMetric(float64(s)/float64(a), "beside/alone")
 }
 
 // By how much each kind of hostile guest overruns a deadline of 50 ms, at the
 // worst of all runs.
 func BenchmarkOverrun(b *testing.B) {
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(runtime.NumCPU() + wasm.ProcessSlots()))
 	const deadline = 50 * time.Millisecond
 	for _, tc := range hostile {
 		if tc.refused != "" {
@@ -175,6 +181,7 @@ func BenchmarkOverrun(b *testing.B) {
 				b.Fatal(err)
 			}
 			defer g.Close()
+			defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(runtime.NumCPU() + wasm.ProcessSlots()))
 			worst := time.Duration(0)
 			for b.Loop() {
 				start := time.Now()

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -9,6 +10,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -132,5 +134,89 @@ func TestManyStreamsThroughManyGuards(t *testing.T) {
 		if time.Now().After(end) {
 			t.Fatalf("%d goroutines before, %d after", goroutines, runtime.NumGoroutine())
 		}
+	}
+}
+
+// A request beside two stuck guests of each kind, and without them: 1 would be
+// no slower. Their guards are not the request's.
+func BenchmarkRequestBesideStuckGuests(b *testing.B) {
+	const dir = "../../guards/wasm/testdata/"
+	code := b.TempDir()
+	if err := os.Chmod(code, 0o700); err != nil {
+		b.Fatal(err)
+	}
+	open := func(name string, o wasm.Options) *wasm.Guard {
+		module, err := os.ReadFile(dir + name + ".wasm")
+		if err != nil {
+			b.Fatal(err)
+		}
+		o.CacheDir = code
+		g, err := wasm.Load(b.Context(), module, o)
+		if err != nil {
+			b.Fatal(err)
+		}
+		return g
+	}
+	const reply = `{"content":[{"type":"tool_use","id":"toolu_1","name":"Bash","input":{"command":"ls"}}]}`
+	const ask = `{"model":"m","messages":[{"role":"user","content":"go"}],"tools":[{"name":"Bash","input_schema":{"type":"object","properties":{"command":{"type":"string"}},"required":["command"]}}]}`
+	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, reply) }))
+	defer up.Close()
+	good := open("echo", wasm.Options{Deadline: time.Minute})
+	defer good.Close()
+	h, err := proxy.New(proxy.Options{Upstreams: []proxy.Upstream{{Name: "test", URL: up.URL}}, Keys: [][]byte{testKey},
+		Policy: proxy.Policy{Mode: "workspace-write", Approval: "never"}, Guards: guards.Chain{{Name: "echo", Guard: good}}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	front := httptest.NewServer(h)
+	defer front.Close()
+	measure := func() time.Duration {
+		var took []time.Duration
+		for range 60 {
+			start := time.Now()
+			resp, err := http.Post(front.URL+"/v1/messages", "application/json", strings.NewReader(ask))
+			if err != nil {
+				b.Fatal(err)
+			}
+			got, _ := io.ReadAll(resp.Body)
+			resp.Body.Close()
+			if string(got) != reply {
+				b.Fatalf("got %s", got)
+			}
+			took = append(took, time.Since(start))
+		}
+		slices.Sort(took)
+		return took[len(took)/2]
+	}
+	for _, kind := range []string{"loop", "hostile/exponential", "hostile/fill_loop", "hostile/copy_loop", "hostile/touch_loop", "hostile/get_loop", "hostile/random_loop"} {
+		b.Run(strings.TrimPrefix(kind, "hostile/"), func(b *testing.B) {
+			defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(runtime.NumCPU() + wasm.ProcessSlots())) // as serve does; testing sets it for each b.Run
+			var alone, beside []time.Duration
+			stuck := []*wasm.Guard{open(kind, wasm.Options{Deadline: time.Hour, Fuel: 1 << 60}), open(kind, wasm.Options{Deadline: time.Hour, Fuel: 1 << 60})}
+			var calls int64
+			for b.Loop() {
+				alone = append(alone, measure())
+				ctx, cancel := context.WithCancel(b.Context())
+				var wg sync.WaitGroup
+				for _, g := range stuck {
+					wg.Go(func() { g.Check(ctx, &guards.Call{Name: "bash"}) })
+				}
+				for calls += 2; stuck[0].Stats().Calls+stuck[1].Stats().Calls < calls; {
+					runtime.Gosched()
+				}
+				beside = append(beside, measure())
+				cancel()
+				wg.Wait()
+			}
+			for _, g := range stuck {
+				g.Close()
+			}
+			slices.Sort(alone)
+			slices.Sort(beside)
+			a, s := alone[len(alone)/2], beside[len(beside)/2]
+			b.ReportMetric(float64(a.Microseconds()), "alone-us")
+			b.ReportMetric(float64(s.Microseconds()), "beside-us")
+			b.ReportMetric(float64(s)/float64(a), "beside/alone")
+		})
 	}
 }
