@@ -31,6 +31,9 @@ import (
 
 // Limits of the compiler.
 const (
+	// CompileTime is processor time on Linux, so that a busy machine refuses
+	// no guard that an idle one takes; there, a compiler that gets no processor
+	// is ended after four times as long. On other systems it is time.
 	CompileTime   = 30 * time.Second
 	CompileMemory = 1 << 30 // bytes of address space, beside what a process begins with
 )
@@ -158,7 +161,7 @@ func compile(ctx context.Context, command []string, into string, module []byte) 
 		return ctx.Err()
 	}
 	bounds := compileBounds
-	timed, cancel := context.WithTimeout(ctx, bounds.time)
+	timed, cancel := context.WithTimeout(ctx, waitFactor*bounds.time)
 	defer cancel()
 	cmd := exec.CommandContext(timed, argv[0], append(argv[1:], compileVerb, into, bounds.String())...)
 	cmd.Env = []string{}
@@ -178,7 +181,7 @@ func compile(ctx context.Context, command []string, into string, module []byte) 
 		return nil
 	case ctx.Err() != nil:
 		return ctx.Err()
-	case timed.Err() != nil, outOfTime(cmd.ProcessState):
+	case timed.Err() != nil, outOfTime(cmd.ProcessState, bounds.time):
 		return &compileError{fmt.Sprintf("compiling it takes more than %v", bounds.time), "large functions with many locals and blocks take long: build it with optimisation"}
 	case cmd.ProcessState == nil:
 		return fmt.Errorf("start the compiler: %w", err)

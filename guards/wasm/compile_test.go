@@ -1,3 +1,5 @@
+//go:build unix
+
 package wasm
 
 import (
@@ -384,7 +386,7 @@ func TestCompileBombs(t *testing.T) {
 		bounds compileLimits
 		want   string
 	}{
-		{"time", bomb(10, 800), compileLimits{time: 300 * time.Millisecond, memory: CompileMemory}, "takes more than 300ms"},
+		{"time", bomb(10, 800), compileLimits{time: time.Second, memory: CompileMemory}, "takes more than 1s"},
 		{"memory", bomb(2, 1500), compileLimits{time: time.Minute, memory: 96 << 20}, "takes more than 96 MiB of memory"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -407,6 +409,19 @@ func TestCompileBombs(t *testing.T) {
 			compileBounds = compileLimits{CompileTime, CompileMemory}
 			wantVerdict(t, constant(1), Options{CacheDir: dir}, guards.Pass)
 		})
+	}
+}
+
+// A compiler that gets no processor, or does nothing with it, is ended too.
+func TestSleepingCompiler(t *testing.T) {
+	within(t, compileLimits{time: 500 * time.Millisecond, memory: CompileMemory})
+	pid := filepath.Join(t.TempDir(), "pid")
+	_, err := verdict(t, constant(2), Options{Compiler: []string{"sh", "-c", "echo $$ > '" + pid + "'; exec sleep 1000"}})
+	if err == nil || !strings.Contains(err.Error(), "takes more than 500ms") {
+		t.Fatalf("got %v", err)
+	}
+	if n := processID(t, pid); syscall.Kill(n, 0) == nil {
+		t.Errorf("process %d runs on", n)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -24,15 +25,13 @@ func limitCompiler(bounds compileLimits) error {
 	if err != nil {
 		return fmt.Errorf("read /proc/self/statm: %w", err)
 	}
-	seconds := uint64(bounds.time.Seconds()) + 1
+	seconds := uint64((bounds.time + time.Second - 1) / time.Second)
 	for _, l := range []struct {
 		resource int
 		most     uint64
 	}{
 		{unix.RLIMIT_AS, pages*uint64(os.Getpagesize()) + bounds.memory},
-		// The parent looks at the clock; this is for a compiler whose parent
-		// has gone. Workers use processors at the same time.
-		{unix.RLIMIT_CPU, 4 * seconds},
+		{unix.RLIMIT_CPU, seconds},
 		{unix.RLIMIT_FSIZE, maxEntry},
 		{unix.RLIMIT_CORE, 0},
 	} {
@@ -51,13 +50,17 @@ func bindToParent(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 }
 
-// outOfTime says whether a process ended by its limit of processor time.
-func outOfTime(s *os.ProcessState) bool {
+// waitFactor times its processor time is how long a compiler may take.
+const waitFactor = 4
+
+// outOfTime says whether the kernel ended a process for its processor time. At
+// a hard limit it kills, and says no more than that.
+func outOfTime(s *os.ProcessState, most time.Duration) bool {
 	if s == nil {
 		return false
 	}
 	status, ok := s.Sys().(syscall.WaitStatus)
-	return ok && status.Signaled() && status.Signal() == syscall.SIGXCPU
+	return ok && status.Signaled() && s.UserTime()+s.SystemTime() >= most*9/10
 }
 
 // selfPath is this very executable, even if another one has taken its name.

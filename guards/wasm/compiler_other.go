@@ -5,6 +5,7 @@ package wasm
 import (
 	"os"
 	"os/exec"
+	"time"
 )
 
 // Off Linux the compiler's time is bounded by its parent; its memory is
@@ -14,6 +15,9 @@ func limitCompiler(compileLimits) error { return nil }
 
 func bindToParent(*exec.Cmd) {}
 
-func outOfTime(*os.ProcessState) bool { return false }
+// waitFactor times CompileTime is how long a compiler may take.
+const waitFactor = 1
+
+func outOfTime(*os.ProcessState, time.Duration) bool { return false }
 
 func selfPath() (string, error) { return os.Executable() }

@@ -40,7 +40,7 @@ const (
 // order is where a section has to stand; 0 for an unknown one.
 var order = [secTag + 1]int{secType: 1, secImport: 2, secFunction: 3, secTable: 4, secMemory: 5, secTag: 6, secGlobal: 7, secExport: 8, secStart: 9, secElement: 10, secDataCount: 11, secCode: 12, secData: 13}
 
-// vector is a section's new content: n elements, encoded.
+// vec is a section's new content: n elements, encoded.
 type vec struct {
 	n int
 	b []byte
