@@ -38,7 +38,7 @@ func genTalk(t *rapid.T) *talk {
 		s.tools = append(s.tools, talkTool{name, genText(3, 12).Draw(t, "about"),
 			`{"type":"object","properties":{"path":{"type":"string","description":` + q(genText(1, 5).Draw(t, "d")) + `},"n":{"type":"integer"}},"required":["path"]}`})
 	}
-	s.system = []string{house + genText(5, 40).Draw(t, "system")}
+	s.system = []string{shortHouse(dialectChat) + genText(5, 40).Draw(t, "system")}
 	for range rapid.IntRange(1, 2).Draw(t, "blocks") {
 		s.system = append(s.system, genText(8, 30).Draw(t, "system"))
 	}

@@ -3,6 +3,7 @@ package cachecheck
 import (
 	"encoding/json"
 	"io"
+	"net/url"
 )
 
 // SARIF collects findings as a SARIF 2.1.0 log, which code hosts show beside
@@ -69,7 +70,7 @@ func (s *SARIF) Add(r *Result) {
 		out.Properties["byteA"], out.Properties["byteB"] = r.Spot.A, r.Spot.B
 	}
 	var l sarifLocation
-	l.Physical.Artifact.URI = r.File
+	l.Physical.Artifact.URI = (&url.URL{Path: r.File}).String()
 	if r.Line > 0 {
 		l.Physical.Region = &sarifRegion{r.Line}
 	}
