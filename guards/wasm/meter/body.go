@@ -18,7 +18,6 @@ import "slices"
 
 // function is a validated body.
 type function struct {
-	at       int    // offset of the body in the module
 	locals   []byte // encoded declarations of locals
 	code     []byte
 	marks    []mark
@@ -65,7 +64,7 @@ const (
 	costSlow     = 8  // divisions and roots
 	costCall     = 4  // of a function of the module
 	costIndirect = 8  // through a table
-	costHost     = 64 // of the host
+	costHost     = 64 // of the host, or of an instruction for which the engine leaves machine code
 	costSized    = 4  // sized instructions, beside their size
 
 	smallSegment = 6  // what a leader may pay for
@@ -141,14 +140,12 @@ func (m *module) readCode(r *reader) {
 	m.functions = make([]function, n)
 	v := validator{module: m}
 	for i := range n {
-		at := r.at
 		size := r.u32()
 		if uint64(size) > uint64(m.lim.Body) {
 			refuse("", "function %d has %d bytes, at most %d are allowed", m.imports+i, size, m.lim.Body)
 		}
 		v.reader = r.part(size)
 		v.f = &m.functions[i]
-		v.f.at = at
 		v.body(m.types[m.funcs[m.imports+i]], m.imports+i)
 		m.info.LargestFn = max(m.info.LargestFn, int(size))
 	}
@@ -164,6 +161,7 @@ func (v *validator) body(t FuncType, index int) {
 	v.current = v.segment(-1)
 	v.dead = v.segment(-1)
 	v.mark(markEnter, uint32(v.current))
+	v.fork(0)
 	v.enter(block{results: t.Results})
 	for len(v.blocks) > 0 {
 		v.instruction()
@@ -601,6 +599,7 @@ func (v *validator) instruction() {
 		v.zero()
 		v.push(I32)
 	case 0x40: // memory.grow
+		v.pay(costHost)
 		v.needMemory()
 		v.zero()
 		v.popType(I32)
@@ -634,7 +633,7 @@ func (v *validator) instruction() {
 		}
 		v.push(I32)
 	case 0xd2: // ref.func
-		v.pay(costStep)
+		v.pay(costHost)
 		at := v.at
 		f := v.u32()
 		v.checkFunc(at, f)
@@ -829,6 +828,7 @@ func (v *validator) prefixed(at int, op byte) {
 		pop3()
 		units = unitsEntry
 	case 15: // table.grow
+		v.pay(costHost)
 		v.keep("it uses table.grow")
 		t := v.table()
 		v.popType(I32)

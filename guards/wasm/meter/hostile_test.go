@@ -219,6 +219,35 @@ func TestHostileGuests(t *testing.T) {
 	}
 }
 
+// However a guest grows its tables, and however many it has: together they stay
+// below the limit.
+func TestTablesStaySmall(t *testing.T) {
+	const tables = 50
+	m := &assemble.Module{}
+	var code []byte
+	for i := range tables {
+		m.Table([]byte("rx")[i%2], int64(i), -1)
+		typ := []int64{0x70, 0x6f}[i%2]
+		code = cat(code, I("loop"), I("ref.null", typ), I("i32.const", 100), I("table.grow", int64(i)), I("i32.const", -1), I("i32.ne"), I("br_if", 0), I("end"))
+		code = cat(code, I("local.get", 0), I("table.size", int64(i)), I("i32.add"), I("local.set", 0))
+	}
+	f := m.Func(":i", "i", code, I("local.get", 0))
+	m.Memory(1, 1)
+	m.Export("memory", assemble.Memory, 0)
+	m.Export("run", assemble.Func, f)
+	module, err := meterAny(m.Bytes(), Limits{}.withDefaults())
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := instantiate(t, &host{left: 50_000_000}, module).ExportedFunction("run").Call(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if most := uint64(Limits{}.withDefaults().Table); got[0] > most || got[0] < most*9/10 {
+		t.Errorf("its tables have %d entries in all, the limit is %d", got[0], most)
+	}
+}
+
 // A guest is told apart from one that is merely at its limit: with one slice
 // more it ends.
 func TestFuelIsExact(t *testing.T) {

@@ -303,7 +303,8 @@ func (m *module) readImports(r *reader) {
 			i.Kind, i.Type = KindFunc, m.types[t].clone()
 		case 1:
 			i.Kind = KindTable
-			v.b = m.readTable(r, v.b)
+			t := m.readTable(r)
+			v.b = appendTable(v.b, t, min(int64(t.Max), int64(m.lim.Table)))
 		case 2:
 			i.Kind = KindMemory
 			v.b = m.readMemoryType(r, v.b)
@@ -349,17 +350,24 @@ func (m *module) readFunctions(r *reader) {
 	m.info.Functions = v.n
 }
 
+// readTables reads the tables, and caps what they may grow to: an engine has no
+// limit of its own there. What the limit leaves is shared out evenly.
 func (m *module) readTables(r *reader) {
 	v := &m.out[secTable]
-	v.n = r.count(m.lim.Table, "tables")
+	v.n = r.count(maxTables, "tables")
+	first := len(m.tables)
 	for range v.n {
-		v.b = m.readTable(r, v.b)
+		m.readTable(r)
+	}
+	room := int64(m.lim.Table) - int64(m.entries)
+	for _, t := range m.tables[first:] {
+		v.b = appendTable(v.b, t, min(int64(t.Max), int64(t.Min)+room/int64(v.n)))
 	}
 }
 
-// readTable reads a table's type, and caps what it may grow to: an engine
-// has no limit of its own there.
-func (m *module) readTable(r *reader, b []byte) []byte {
+const maxTables = 100
+
+func (m *module) readTable(r *reader) Table {
 	t := Table{Type: m.refType(r)}
 	t.Min, t.Max = r.limits("table", 1<<32-1, 1<<32-1)
 	m.entries += uint64(t.Min)
@@ -368,8 +376,12 @@ func (m *module) readTable(r *reader, b []byte) []byte {
 	}
 	m.tables = append(m.tables, t)
 	m.info.Tables = append(m.info.Tables, t)
+	return t
+}
+
+func appendTable(b []byte, t Table, most int64) []byte {
 	b = append(b, byte(t.Type), 1)
-	return appendU32(appendU32(b, t.Min), uint32(min(int64(t.Max), int64(m.lim.Table))))
+	return appendU32(appendU32(b, t.Min), uint32(most))
 }
 
 func (m *module) readMemory(r *reader) {

@@ -108,6 +108,11 @@ func TestRefused(t *testing.T) {
 				m.Table('r', 30_000, -1)
 			}
 		}), "120000 entries"},
+		{"101 tables", guard(func(m *assemble.Module) {
+			for range 101 {
+				m.Table('r', 0, 0)
+			}
+		}), "101 tables"},
 		{"global neither way", append([]byte(assemble.Header), assemble.Section(6, op(1, 0x7f, 2, 0x41, 0, 0x0b))...), "neither constant nor mutable"},
 		{"global of another type", guard(func(m *assemble.Module) { m.Global('i', false, I("i64.const", 1)) }), "is i64, it must be i32"},
 		{"global from a global", guard(func(m *assemble.Module) {
