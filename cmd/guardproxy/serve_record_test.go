@@ -15,10 +15,11 @@ import (
 
 	"github.com/guardproxy/guardproxy/internal/config"
 	"github.com/guardproxy/guardproxy/internal/record"
+	"github.com/guardproxy/guardproxy/proxy"
 )
 
 // recordedModel answers with a stream of one shell call.
-func recordedModel(t *testing.T) *httptest.Server {
+func recordedModel(t *testing.T, command string) *httptest.Server {
 	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		io.Copy(io.Discard, r.Body)
 		w.Header().Set("Content-Type", "text/event-stream")
@@ -27,7 +28,7 @@ func recordedModel(t *testing.T) *httptest.Server {
 		for _, data := range []string{
 			`{"type":"message_start","message":{"id":"msg_1","type":"message","role":"assistant","content":[],"model":"m","usage":{"input_tokens":9,"cache_read_input_tokens":4},"diagnostics":{"cache_miss_reason":null}}}`,
 			`{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"toolu_1","name":"Bash","input":{}}}`,
-			`{"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta","partial_json":"{\"command\":\"rm -rf /\",\"dangerouslyDisableSandbox\":true}"}}`,
+			`{"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta","partial_json":"{\"command\":\"` + command + `\",\"dangerouslyDisableSandbox\":true}"}}`,
 			`{"type":"content_block_stop","index":0}`,
 			`{"type":"message_delta","delta":{"stop_reason":"tool_use"},"usage":{"output_tokens":7}}`,
 			`{"type":"message_stop"}`,
@@ -70,13 +71,9 @@ func readRecording(t *testing.T, path string) (out []record.Exchange, raw string
 // reply said about itself, and what was decided about its calls; no secret is
 // in it.
 func TestServeRecords(t *testing.T) {
-	up := recordedModel(t)
+	up := recordedModel(t, "rm -rf /")
 	dir := filepath.Join(t.TempDir(), "rec")
-	config := filepath.Join(t.TempDir(), "c.yaml")
-	if err := os.WriteFile(config, []byte("guards: [{name: roots, use: no-root-delete}]\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	s := serve(t, "--upstream", up.URL, "--record", dir, "--config", config)
+	s := serve(t, "--upstream", up.URL, "--record", dir)
 	const secret = "sk-ant-api03-0123456789abcdefghijklmnop"
 	body := `{"model":"m","stream":true,"tools":[{"name":"Bash","description":"Runs a command.","input_schema":{"type":"object","properties":{"command":{"type":"string"},"dangerouslyDisableSandbox":{"type":"boolean"}},"required":["command"]}}],"messages":[{"role":"user","content":"my key is ` + secret + `"}]}`
 	for range 2 {
@@ -148,7 +145,7 @@ func TestServeRecords(t *testing.T) {
 		t.Fatalf("calls %v", x.Calls)
 	}
 	c := &x.Calls[0]
-	if c.ID != "toolu_1" || c.Tool != "Bash" || c.Kind != "shell" || c.Verdict != record.Refuse || c.Cause != "policy" || c.Guard != "roots" ||
+	if c.ID != "toolu_1" || c.Tool != "Bash" || c.Kind != "shell" || c.Verdict != record.AllowEdited || c.Guard != "" ||
 		string(c.ArgumentsRaw) != `{"command":"rm -rf /","dangerouslyDisableSandbox":true}` {
 		t.Errorf("call %+v", c)
 	}
@@ -164,6 +161,20 @@ func TestServeRecords(t *testing.T) {
 	}
 }
 
+// What the proxy decided, in the words of a recording.
+func TestVerdictsOfRecordedCalls(t *testing.T) {
+	for want, d := range map[string]proxy.Decision{
+		"allow  ":               {Allowed: true},
+		"allow_edited residue ": {Allowed: true, Edited: true, Cause: "residue"},
+		"refuse policy roots":   {Cause: "policy", Guard: "roots"},
+	} {
+		c := recordedCall(proxy.JudgedCall{Decision: d})
+		if got := c.Verdict + " " + c.Cause + " " + c.Guard; got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
 func prove(args ...string) (string, int) {
 	var out bytes.Buffer
 	code := run(context.Background(), append([]string{"cachecheck", "--prove"}, args...), stdio{strings.NewReader(""), &out, &out})
@@ -173,13 +184,9 @@ func prove(args ...string) (string, int) {
 // A refused call that comes back in the history is put back, and proved with
 // the installation's key; without it, it is unverifiable.
 func TestRestoredCallsAreProved(t *testing.T) {
-	up := recordedModel(t)
+	up := recordedModel(t, "cat ~/.local/state/guardproxy/key") // which is refused
 	dir := filepath.Join(t.TempDir(), "rec")
-	config := filepath.Join(t.TempDir(), "c.yaml")
-	if err := os.WriteFile(config, []byte("guards: [{name: roots, use: no-root-delete}]\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	s := serve(t, "--upstream", up.URL, "--record", dir, "--config", config)
+	s := serve(t, "--upstream", up.URL, "--record", dir)
 	tools := `"tools":[{"name":"Bash","input_schema":{"type":"object","properties":{"command":{"type":"string"},"dangerouslyDisableSandbox":{"type":"boolean"}},"required":["command"]}}]`
 	history := `{"role":"user","content":"go"}`
 	for range 3 {
@@ -212,7 +219,7 @@ func TestRestoredCallsAreProved(t *testing.T) {
 
 // A second serve goes on in the same file, below a header of its own.
 func TestServeRecordsOn(t *testing.T) {
-	up := recordedModel(t)
+	up := recordedModel(t, "ls")
 	dir := filepath.Join(t.TempDir(), "rec")
 	for n := range 2 {
 		s := serve(t, "--upstream", up.URL, "--record", dir)
