@@ -110,7 +110,11 @@ func wasiClockRes(c *call, s []uint64) {
 func wasiRandom(c *call, s []uint64) {
 	b := c.memory(s[0], s[1])
 	c.charge(16 * len(b))
-	for len(b) > 0 {
+	for left := len(b); len(b) > 0; {
+		if left-len(b) >= pageSize { // it takes as long as a slice of fuel
+			left = len(b)
+			c.onTime()
+		}
 		c.random += 0x9e3779b97f4a7c15
 		z := c.random
 		z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
