@@ -287,7 +287,13 @@ func guardAll(o ward.Options, at linked) (*ward.Ward, []string, error) {
 // look gathers what the profile needs to know at the moment of one call.
 func (b *bubblewrap) look(p Policy) scene {
 	s := scene{launcher: b.launcher, root: os.Geteuid() == 0, userns: b.userns, freshProc: b.freshProc, landlock: b.landlock, same: identity(WritableRoots(p))}
-	for _, f := range []string{"/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus", "/proc/acpi"} {
+	// What a user may not write there stays so by its mode; root keeps the
+	// right to write files of any.
+	cover := []string{"/proc/sys"}
+	if s.root {
+		cover = append(cover, "/proc/sysrq-trigger", "/proc/irq", "/proc/bus", "/proc/acpi")
+	}
+	for _, f := range cover {
 		if _, err := os.Lstat(f); err == nil {
 			s.procFiles = append(s.procFiles, f)
 		}

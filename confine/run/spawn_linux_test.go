@@ -30,9 +30,13 @@ func BenchmarkSpawn(b *testing.B) {
 	}
 	b.Cleanup(func() { os.RemoveAll(base) })
 	launcher, workspace, state := filepath.Join(base, "guardproxy-launch"), filepath.Join(base, "workspace"), filepath.Join(base, "state")
+	if ready := os.Getenv("GUARDPROXY_LAUNCHER"); ready != "" {
+		launcher = ready // an ordinary user may have no Go to build it with
+	}
 	build := exec.Command("go", "build", "-o", launcher, "github.com/guardproxy/guardproxy/cmd/guardproxy-launch")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
+	if _, err := os.Stat(launcher); err == nil {
+	} else if out, err := build.CombinedOutput(); err != nil {
 		b.Skipf("the launcher can't be built: %v: %s", err, out)
 	}
 	if err := os.Mkdir(workspace, 0o755); err != nil {
