@@ -99,7 +99,6 @@ type genSession struct {
 	system   string
 	rules    json.RawMessage
 	messages []string // without markers
-	lastMark int
 	calls    int
 }
 

@@ -119,8 +119,8 @@ func TestMaskProperties(t *testing.T) {
 		if !bytes.Equal(out[at:], body[at:]) {
 			t.Fatal("bytes behind the last span differ")
 		}
-		mask := func(s string) string { m, _ := testMasker.MaskString(s); return m }
-		if mask(a) != mask(a) || a != b && strings.HasPrefix(a, b[:4]) && len(a) == len(b) && mask(a) == mask(b) {
+		mask := func(s string) string { m, _ := testMasker.MaskString("x " + s); return m[2:] }
+		if mine, _ := testMasker.MaskString(a); mine != mask(a) || a != b && strings.HasPrefix(a, b[:4]) && len(a) == len(b) && mask(a) == mask(b) {
 			t.Fatalf("masks of %s and %s", a, b)
 		}
 	})
