@@ -233,6 +233,7 @@ type respBlock struct {
 	text     string
 	function bool
 	whole    bool // its arguments came from an output_item.done
+	pieces   bool // fragments, or what joins them, came
 }
 
 func (m responsesModel) read(stream []byte) (calls []call, err error) {
@@ -337,6 +338,9 @@ func (m responsesModel) read(stream []byte) (calls []call, err error) {
 				b = nil
 			}
 			blocks = append(blocks, b)
+			if m.find == lastAdded && current != nil && !current.pieces && str(it, "type") != "custom_tool_call" {
+				current.text = "" // pi looks at what it began with when it ends as the last one
+			}
 			if isCall && b.function || str(it, "type") == "message" || str(it, "type") == "reasoning" {
 				current = b
 			}
@@ -346,6 +350,7 @@ func (m responsesModel) read(stream []byte) (calls []call, err error) {
 			}
 			if b := find(o); b != nil && b.function == strings.Contains(typ, "function_call") {
 				b.text += str(o, "delta")
+				b.pieces = true
 			}
 		case "response.function_call_arguments.done", "response.custom_tool_call_input.done":
 			if m.find == atPlace && o["output_index"] == nil {
@@ -353,6 +358,7 @@ func (m responsesModel) read(stream []byte) (calls []call, err error) {
 			}
 			if b := find(o); b != nil && b.function == strings.Contains(typ, "function_call") {
 				b.text = str(o, "arguments") + str(o, "input")
+				b.pieces = true
 				if name := str(o, "name"); name != "" && b.function {
 					b.call.name = "function_call " + name
 				}
@@ -430,10 +436,12 @@ func documentedItem(it obj) bool {
 // response replaces all of it.
 func nodeAccumulator(stream []byte) (calls []call, err error) {
 	var output []obj
-	begun := false
+	begun, completed := false, false
 	defer func() {
 		for _, it := range output {
-			if c, ok := itemCall(it); ok {
+			// Of what only the last event brings it has nothing when that is not
+			// response.completed: neither texts nor arguments without fragments.
+			if c, ok := itemCall(it); ok && (completed || c.args != "" && c.args != textArgs("")) {
 				calls = append(calls, c)
 			}
 		}
@@ -489,6 +497,7 @@ func nodeAccumulator(stream []byte) (calls []call, err error) {
 				it["arguments"] = str(it, "arguments") + str(o, "delta")
 			}
 		case "response.completed":
+			completed = true
 			take()
 		}
 	}
@@ -603,8 +612,11 @@ func drawResponses(t *rapid.T, odd bool) []item {
 			words()
 		}
 		kind := pick(t, "kind", "function_call", "function_call", "function_call", "function_call", "custom_tool_call", "local_shell_call", "apply_patch_call")
+		if together && !odd && kind != "custom_tool_call" {
+			kind = "function_call"
+		}
 		events := map[string]string{"function_call": "function_call_arguments", "custom_tool_call": "custom_tool_call_input"}[kind]
-		early := events == "" || chance(t, "arguments at the start", 15)
+		early := events == "" || !together && chance(t, "arguments at the start", 15)
 		first := ""
 		if early {
 			first = c.args

@@ -21,6 +21,7 @@ func drawResponses(r *rapid.T, most int) (data []string) {
 	var output []string
 	out = append(out, rCreated)
 	var ends []string
+	noIndex, called := rapid.IntRange(0, 3).Draw(r, "no index") == 0, false
 	together := rapid.IntRange(0, 3).Draw(r, "end together") == 0
 	end := func(data string) {
 		if together {
@@ -45,7 +46,17 @@ func drawResponses(r *rapid.T, most int) (data []string) {
 	for i := range rapid.IntRange(0, most).Draw(r, "items") {
 		id := fmt.Sprint("i", i)
 		secret := fmt.Sprintf("secret-%d-", i)
-		switch rapid.SampledFrom([]string{"text", "reasoning", "function", "function", "custom", "shell", "local", "patch"}).Draw(r, "kind") {
+		kinds := []string{"text", "reasoning", "function", "function", "custom", "shell", "local", "patch"}
+		if together {
+			kinds = kinds[:5]
+		}
+		if noIndex { // at most one call, a function
+			kinds = kinds[:3]
+			if called {
+				kinds = kinds[:2]
+			}
+		}
+		switch rapid.SampledFrom(kinds).Draw(r, "kind") {
 		case "text":
 			for _, d := range rText(i)[:4] {
 				out = append(out, strings.ReplaceAll(d, "msg_1", "msg_"+id))
@@ -58,6 +69,7 @@ func drawResponses(r *rapid.T, most int) (data []string) {
 			end(rDone(i, item))
 			output = append(output, item)
 		case "function":
+			called = true
 			args := strings.Replace(rapid.SampledFrom([]string{`{"x":"S"}`, `{ "command" : "S \"é\" 😀" , "n":1.0}`, `S no json`}).Draw(r, "arguments"), "S", secret, 1)
 			out = append(out, rAdded(i, rFunc(id, "T", "")))
 			fragments := rapid.Bool().Draw(r, "fragments")
@@ -105,7 +117,7 @@ func drawResponses(r *rapid.T, most int) (data []string) {
 	} else {
 		out = append(out, rEnd(last))
 	}
-	if !together && rapid.IntRange(0, 3).Draw(r, "no index") == 0 {
+	if noIndex {
 		return bare(out)
 	}
 	return out

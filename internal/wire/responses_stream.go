@@ -24,11 +24,12 @@ package wire
 // ends: readers that know the last item alone would give it the arguments of
 // both. So the fragments of a call are never mixed with other items; its end may
 // come later, since compatible servers end all items together (then its calls
-// are judged together), but no other item may end before it has arguments.
+// are judged together), but no other item may end before it has arguments, and
+// calls of tools that the API defines end before anything else begins.
 //
 // Some of these servers give no output_index at all. Then none may have one: an
-// item is found by its ids, fragments are the last one's, and one call has to end
-// before the next begins.
+// item is found by its ids, fragments are the last one's, and there may be one
+// call, a function_call, since for some readers all items have one place then.
 //
 // A ruling is kept with its call: later copies are compared with what was
 // judged, and get the same edits. Edits never add an event, so that sequence
@@ -416,6 +417,10 @@ func (s *responsesStream) begin(c copyOf) (*respItem, error) {
 	if len(s.items) == maxItems {
 		return nil, refuse("reply", "more than %d items", maxItems)
 	}
+	if s.bare && c.kind != nil && (len(s.calls) > 0 || c.typ != FunctionCall) {
+		// In readers in which a missing index is 0 all items are one.
+		return nil, refuse(where, "more than one call, or one that is no function_call, in a stream without output_index")
+	}
 	if s.ids == nil {
 		s.ids, s.calls = map[string]int{}, map[string]int{}
 	}
@@ -471,10 +476,6 @@ func (s *responsesStream) added(ev *sse.Event) (Step, error) {
 	}
 	if len(c.call.Args) > s.limits.Call {
 		return Step{}, refuse(where, "a call of more than %d bytes", s.limits.Call)
-	}
-	if s.bare && s.open > 0 && c.kind != nil {
-		// Readers in which a missing index is 0 have one item at a time.
-		return Step{}, refuse(where, "a call inside of a call, in a stream without output_index")
 	}
 	if _, err := s.begin(c); err != nil {
 		return Step{}, err
@@ -809,10 +810,14 @@ func (s *responsesStream) complete(it *respItem, c *copyOf) error {
 	if it.call.Malformed == loneText && c.call.Malformed == "" {
 		c.call.Malformed = loneText
 	}
+	if it.overtaken && it.kind.tool != "" {
+		return refuse(where, "a call of type %q that ends after another item began or ended", it.typ)
+	}
 	switch it.typ {
 	case FunctionCall, CustomToolCall:
-		if it.overtaken && !it.joined && it.deltas == 0 && len(it.call.Args) == 0 && len(c.call.Args) > 0 {
-			// Readers that know the last item alone have it without arguments.
+		if it.overtaken && len(it.partial) == 0 && len(c.call.Args) > 0 {
+			// Readers that know the last item alone have it without arguments, even
+			// if it began with them: they look at these when it ends.
 			return refuse(where, "arguments of a call that come after another item")
 		}
 		if (it.joined || it.deltas > 0) && !(len(it.call.Args) > 0 && len(it.partial) == 0) && !bytes.Equal(it.partial, c.call.Args) {
