@@ -19,15 +19,16 @@ type Call struct {
 	Name string
 
 	// Arguments is one JSON object, as judged: valid, without duplicate keys.
-	// Empty means {}.
+	// Empty means {}. For a call whose arguments are text (a custom tool of the
+	// Responses API) it is {"input": text}, and ArgumentsRaw the text.
 	Arguments json.RawMessage
 	// ArgumentsRaw is the bytes that the model wrote, "" for none. They are
 	// what the client will run if the call passes.
 	ArgumentsRaw string
 
 	Kind  string // shell, write, read, code or other; "" if unknown
-	Shell *Shell // the parsed command of a shell call, else nil
-	Paths []Path // what a write or read tool names
+	Shell *Shell // the parsed command of a shell or code call, else nil
+	Paths []Path // what a write or read tool names, and what patches touch
 
 	Client  string // claude-code, codex, …; "" if unknown. Only for Match, not in the document
 	Dialect string // anthropic-messages, openai-chat, openai-responses
@@ -35,7 +36,8 @@ type Call struct {
 	Session Session
 }
 
-// Shell is the host's parse of a shell call's command.
+// Shell is the host's parse of a shell call's command, or of the commands in a
+// program that consists of literal ones; every other program is opaque.
 type Shell struct {
 	Argv   [][]string // one list of words for each simple command
 	Opaque bool       // the words are not the whole truth

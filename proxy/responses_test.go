@@ -294,7 +294,7 @@ func TestResponsesResidueInPrograms(t *testing.T) {
 func TestResponsesHistoryIsRestored(t *testing.T) {
 	type call = fakemodel.Call
 	calls := []call{
-		{Tool: "exec_command", Args: `{ "cmd":"echo forbidden \u0041\/" , "workdir" : "/x" }`},
+		{Tool: "exec_command", Args: `{ "cmd":"echo forbidden \u0041\/" , "workdir" : "/x", "shell":"/bin/bash","login":true }`},
 		{Tool: "exec", Namespace: "functions", Item: "custom_tool_call", Args: "// what\nconst r = await tools.exec_command({\"cmd\":\"echo forbidden\"});\ntext(r.output);\n"},
 		{Tool: "apply_patch", Item: "custom_tool_call", Args: "*** Begin Patch\n*** Add File: forbidden\n+ü\\n\n*** End Patch\n"},
 		{Tool: "exec_command", Args: `{"cmd":"echo allowed"}`},
@@ -334,6 +334,9 @@ func TestResponsesHistoryIsRestored(t *testing.T) {
 				CallID     string `json:"call_id"`
 			}
 			json.Unmarshal([]byte(raw), &it)
+			if args := map[string]any{}; it.Name == "exec_command" && json.Unmarshal([]byte(jsonOf(t, raw, "arguments")), &args) == nil && len(args) != 1 {
+				t.Fatalf("a refusal keeps more than its command: %s", raw)
+			}
 			// The ids of a turn must differ from those of the one before, as they do
 			// with a real model.
 			switch it.Type {
@@ -372,6 +375,16 @@ func TestResponsesHistoryIsRestored(t *testing.T) {
 			}
 		}
 	}
+}
+
+func jsonOf(t *testing.T, raw, member string) string {
+	t.Helper()
+	var m map[string]any
+	if err := json.Unmarshal([]byte(raw), &m); err != nil {
+		t.Fatal(err)
+	}
+	s, _ := m[member].(string)
+	return s
 }
 
 // narrowed is classicTools as upstream sees them.
