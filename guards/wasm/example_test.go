@@ -10,6 +10,7 @@ import (
 	"github.com/guardproxy/guardproxy/guards/wasm"
 )
 
+// A program that loads guards begins its main with wasm.CompilerMain.
 func ExampleLoad() {
 	ctx := context.Background()
 	module, err := os.ReadFile("testdata/deny.wasm")

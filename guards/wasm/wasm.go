@@ -1,7 +1,8 @@
 // Package wasm runs guards that are WebAssembly modules: the host of the
 // guard/1 contract that docs/guard-abi.md describes, on wazero.
 //
-// [Load] vets and meters a module, compiles it, and starts it once.
+// [Load] vets and meters a module, has a child process compile it (so main
+// begins with [CompilerMain]), and starts it once.
 // [Guard.Check] judges a call in an instance whose state is that of a guard
 // that was just started and configured: instances are put back after every
 // call, or thrown away where that is not enough, so that nothing is carried
@@ -14,9 +15,8 @@
 //
 // The files of this package: engine.go holds what calls share, instance.go one
 // guest and its way back, compile.go, compiler.go and cache.go how its code is
-// made, memory.go the memory, call.go and wasi.go what a
-// guest may import, command.go the profile for programs, slots.go who may run
-// when.
+// made, memory.go the memory, call.go and wasi.go what a guest may import,
+// command.go the profile for programs, slots.go who may run when.
 package wasm
 
 import (
