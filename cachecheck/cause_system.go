@@ -131,6 +131,9 @@ func (c *comparison) share(l []piece, i, at int) int {
 	return 100 * before / max(1, all)
 }
 
+// maxHoisted is the longest text that is looked for among the messages.
+const maxHoisted = 64 << 10
+
 // hoist reports whether what the system text gained, x becoming y, is a
 // message of the conversation.
 func (c *comparison) hoist(ch *change, x, y string) bool {
@@ -140,7 +143,7 @@ func (c *comparison) hoist(ch *change, x, y string) bool {
 		return false // something was replaced
 	}
 	gained := strings.TrimSpace(y[p : len(y)-s])
-	if len(gained) < 12 {
+	if len(gained) < 12 || len(gained) > maxHoisted {
 		return false
 	}
 	look := func(q *request, of func(*piece) string) bool {

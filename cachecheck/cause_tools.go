@@ -3,6 +3,7 @@ package cachecheck
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -82,9 +83,17 @@ func (c *comparison) tools() {
 	if !slices.Equal(common(a, inB), common(b, inA)) {
 		more(change{layer: toolsLayer, label: ToolsOrder, conf: Proved, blockA: -1, blockB: -1, nodeA: -1, nodeB: -1, detail: "the tools that both have stand in another order"})
 	}
+	firstAt := make(map[string]int, len(a)) // where a name first stands
+	for j := range a {
+		if _, ok := firstAt[a[j].name]; !ok {
+			firstAt[a[j].name] = j
+		}
+	}
+	looked := 0
 	for k := range b {
-		j := slices.IndexFunc(a, func(x piece) bool { return x.name == b[k].name })
-		if j >= 0 && a[j].token != b[k].token && k != i {
+		j, ok := firstAt[b[k].name]
+		if ok && a[j].token != b[k].token && k != i && looked < 16 { // more would say no more
+			looked++
 			ch := change{layer: toolsLayer, conf: Proved, blockA: j, blockB: k, nodeA: int(a[j].node), nodeB: int(b[k].node)}
 			c.edited(&ch, &a[j], &b[k])
 			more(ch)
@@ -194,7 +203,10 @@ func movedGroup(a, b []piece) string {
 			groups[g] = true
 		}
 	}
-	for g := range groups {
+	if len(groups) > 50 {
+		return ""
+	}
+	for _, g := range slices.Sorted(maps.Keys(groups)) {
 		rest := func(l []piece) (out []string) {
 			for i := range l {
 				if group(l[i].name) != g {

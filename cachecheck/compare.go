@@ -129,7 +129,6 @@ func sameBag(a, b []piece, of func(*piece) sum) bool {
 }
 
 func canonOf(b *piece) sum { return b.canon }
-func stripOf(b *piece) sum { return b.strip }
 
 // params compares what is not in the layers. Where a parameter stands in the
 // order of rendering, and what it takes along, is the provider's.

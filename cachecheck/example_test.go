@@ -30,11 +30,11 @@ func Example() {
 			return
 		}
 		res := c.Add(x)
-		fmt.Println(res.N, res.Label, res.Detail)
+		fmt.Printf("%d %s: %q\n", res.N, res.Label, res.Detail)
 	}
 	fmt.Println(c.Summary().Waste, "of", c.Summary().Compared)
 	// Output:
-	// 1 first
-	// 2 system.time a date or time, changing by the minute, at byte 6 of the block (26% of the system text)
+	// 1 first: ""
+	// 2 system.time: "a date or time, changing by the minute, at byte 6 of the block (26% of the system text)"
 	// 1 of 1
 }

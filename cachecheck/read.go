@@ -206,7 +206,6 @@ type recordingSource struct {
 	odd   []record.Skip
 	done  bool
 	t     tape.Tape
-	rules []byte
 }
 
 func (s *recordingSource) next(x *Exchange) error {
@@ -231,7 +230,7 @@ func (s *recordingSource) next(x *Exchange) error {
 			return nil
 		}
 	}
-	for len(s.odd) > 0 {
+	if len(s.odd) > 0 {
 		skip := &s.odd[0]
 		x.Line, x.Odd, x.Note = skip.First, OddDamaged, fmt.Sprintf("line %d: %s", skip.First, skip.Reason)
 		if strings.Contains(skip.Reason, "cut") {

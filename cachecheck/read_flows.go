@@ -185,9 +185,8 @@ func (s *flowSource) next(x *Exchange) error {
 		return nil
 	}
 	// The length is what the file says: memory grows with what is really there.
-	var b bytes.Buffer
-	b = *bytes.NewBuffer(s.buf[:0])
-	m, err := io.CopyN(&b, s.r, int64(n)+1)
+	b := bytes.NewBuffer(s.buf[:0])
+	m, err := io.CopyN(b, s.r, int64(n)+1)
 	s.off += m
 	s.buf = b.Bytes()
 	if err == io.EOF {

@@ -33,7 +33,6 @@ type folderSource struct {
 	open    fs.File
 	yielded bool // cur gave something
 	t       tape.Tape
-	text    []byte
 }
 
 type folderFile struct {

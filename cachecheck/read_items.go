@@ -290,7 +290,6 @@ type lineSource struct {
 	cut   bool // it ended without a line break
 	large bool
 	any   bool // a line was JSON
-	odd   int  // lines that were not, before the first one that was
 	end   bool
 }
 

@@ -503,8 +503,6 @@ func asFlows(turns []turn) []byte {
 	return []byte(out.String())
 }
 
-func indent(s string, by string) string { return strings.ReplaceAll(s, "\n", "\n"+by) }
-
 func asVCR(turns []turn) []byte {
 	var out strings.Builder
 	out.WriteString("interactions:\n")
