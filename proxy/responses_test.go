@@ -28,7 +28,7 @@ const (
 	apiTools       = `{"type":"local_shell"},{"type":"shell","environment":{"type":"local"}},{"type":"apply_patch"},{"type":"computer_use_preview","display_width":1,"display_height":1,"environment":"linux"},{"type":"web_search"},{"type":"mcp","server_label":"docs","server_url":"https://mcp.example"}`
 	custom         = `{"type":"custom","name":"frobnicate"}`
 	classicTools   = `"tools":[` + execCommand + `,` + writeStdin + `,` + applyPatch + `,` + viewImage + `,` + apiTools + `,` + custom + `]`
-	codeTools      = `{"type":"additional_tools","role":"developer","tools":[{"type":"namespace","name":"functions","tools":[{"type":"custom","name":"exec","description":"Runs JavaScript."},{"type":"function","name":"wait","parameters":{"type":"object","properties":{}}}]}]}`
+	codeTools      = `{"type":"additional_tools","role":"developer","tools":[{"type":"namespace","name":"functions","tools":[{"type":"custom","name":"exec","description":"Runs JavaScript."},{"type":"function","name":"wait","parameters":{"type":"object","properties":{}}}]},{"type":"namespace","name":"clock","tools":[{"type":"function","name":"sleep","parameters":{"type":"object","properties":{"ms":{"type":"number"}}}}]}]}`
 	responsesAsk   = `{"model":"m","stream":true,"store":false,"input":[` + codeTools + `,{"type":"message","role":"user","content":[{"type":"input_text","text":"go"}]}],` + classicTools + `}`
 	responsesHeld  = `{"model":"m","stream":true,"previous_response_id":"resp_0","input":[{"role":"user","content":"go"}],` + classicTools + `}`
 	codexUserAgent = "codex_exec/0.171.0 (Debian 12.0.0; x86_64) xterm (codex_exec; 0.171.0)"
@@ -116,6 +116,8 @@ func TestResponsesCallsAsGuardsSeeThem(t *testing.T) {
 		{"a program that writes to a live shell", exec("await tools.write_stdin({session_id: 1, chars: 'ls\\n'})"), "code", `{"input":"await tools.write_stdin({session_id: 1, chars: 'ls\\n'})"}`, shell(true), nil},
 		{"a program that patches", exec("text(JSON.stringify(await tools.apply_patch(" + quote(patch) + ")))"), "code", `{"input":` + quote("text(JSON.stringify(await tools.apply_patch("+quote(patch)+")))") + `}`, shell(true), patchPaths},
 		{"a program with another shell", exec("tools.exec_command({cmd: 'ls', shell: '/usr/bin/fish'})"), "code", `{"input":"tools.exec_command({cmd: 'ls', shell: '/usr/bin/fish'})"}`, shell(true, []string{"ls"}), nil},
+		{"the namespace of tools without one", call{Tool: "exec_command", Namespace: "functions", Args: `{"cmd":"ls"}`}, "shell", "", shell(false, []string{"ls"}), nil},
+		{"a namespace left out where it is clear", call{Tool: "sleep", Args: `{"ms":1}`}, "other", "", nil, nil},
 		{"a namespace left out", call{Tool: "exec", Item: "custom_tool_call", Args: "text('hi')"}, "code", `{"input":"text('hi')"}`, shell(false), nil},
 	} {
 		for _, stream := range []bool{true, false} {

@@ -121,7 +121,7 @@ func (j *judgement) declared() *refusal {
 				}
 			case d.Name != c.Name || d.Name == "":
 				continue
-			case d.Namespace != c.Namespace:
+			case group(d.Namespace) != group(c.Namespace):
 				if c.Namespace == "" && (elsewhere == nil || elsewhere.Namespace != d.Namespace) {
 					elsewhere = merged(nil, d)
 					groups++
@@ -146,6 +146,15 @@ func (j *judgement) declared() *refusal {
 	return &refusal{cause: "undeclared_tool",
 		why:    fmt.Sprintf("this request declares no tool named %s", envelope.Cut(c.Name, 64)),
 		accept: "Call a declared tool by its exact name."}
+}
+
+// group is a namespace, "" for the one that OpenAI's models know all tools by
+// that are in no other.
+func group(namespace string) string {
+	if namespace == "functions" {
+		return ""
+	}
+	return namespace
 }
 
 // merged is a declaration that gives away what either of the two does.
@@ -688,7 +697,7 @@ func (j *judgement) borrow(t envelope.Target) envelope.Target {
 	for _, e := range x.tools {
 		for i := range e.Declared {
 			d := &e.Declared[i]
-			if d.Item != wire.FunctionCall || d.Namespace != j.call.Namespace || e.Report.Dropped {
+			if d.Item != wire.FunctionCall || group(d.Namespace) != group(j.call.Namespace) || e.Report.Dropped {
 				continue
 			}
 			spec, known := x.g.table.Classify(d.Name, x.client, d.Params)
