@@ -608,3 +608,36 @@ func TestToolsDeclaredAgain(t *testing.T) {
 		t.Errorf("%+v", g.calls)
 	}
 }
+
+// What a client is asked to agree to, or to look up, is judged like a call.
+func TestRequestsToTheClient(t *testing.T) {
+	const approval = `{"id":"mcpr_1","type":"mcp_approval_request","server_label":"docs","name":"search","arguments":"{\"q\":\"x\"}"}`
+	const search = `{"id":"tsc_1","type":"tool_search_call","execution":"client","call_id":"c1","status":"completed","arguments":{"query":"x"}}`
+	for _, c := range []struct {
+		name, item, deny string
+		left             bool // as it was
+		judged           int
+	}{
+		{"an approval", approval, "", true, 1},
+		{"an approval that a guard denies", approval, `"q"`, false, 1},
+		{"an approval for a server that is not declared", strings.Replace(approval, "docs", "other", 1), "", false, 0},
+		{"a search", search, "", true, 1},
+		{"a search that a guard denies", search, "query", false, 1},
+	} {
+		reply := `{"id":"resp_1","object":"response","status":"completed","output":[` + c.item + `]}`
+		g := &seenBy{deny: c.deny}
+		r := newRig(t, answering(reply), func(o *Options) { o.Guards = g.chain() })
+		ask := strings.Replace(responsesAsk, custom, custom+`,{"type":"tool_search","execution":"client"}`, 1)
+		status, _, got := r.send("/v1/responses", ask)
+		if status != 200 || (got == reply) != c.left || len(g.calls) != c.judged {
+			t.Errorf("%s: status %d, %d judged: %s", c.name, status, len(g.calls), got)
+			continue
+		}
+		if c.judged > 0 && g.calls[0].Kind != "other" {
+			t.Errorf("%s: judged as %s", c.name, g.calls[0].Kind)
+		}
+		if it := output(t, got)[0]; !c.left && (it["type"] != "function_call" || it["name"] != "guardproxy_refused" || it["call_id"] == "") {
+			t.Errorf("%s: %s", c.name, got)
+		}
+	}
+}
