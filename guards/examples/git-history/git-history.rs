@@ -40,7 +40,9 @@ fn push(args: &[&str]) -> Option<Found> {
     let lease = args.iter().any(|w| w.starts_with("--force-w"));
     let force = args.iter().any(|w| w.starts_with("--forc") && !w.starts_with("--force-w") && !w.starts_with("--force-i"));
     let cluster = args.iter().any(|w| w.starts_with('-') && !w.starts_with("--") && w.contains('f') && !w.starts_with("-o"));
-    if force || cluster || args.iter().any(|w| w.starts_with('+')) {
+    // $(echo -f), ${X:--force}
+    let expanded = args.iter().any(|w| dynamic(w) && (mentions(w, "-f") || mentions(w, "--force")));
+    if expanded || force || cluster || args.iter().any(|w| w.starts_with('+')) {
         return Some(FORCE);
     }
     if lease {
@@ -72,6 +74,8 @@ fn git(sub: &str, args: &[&str]) -> Option<Found> {
             (option(args, '\0', &["hard", "keep", "merge"]) && !among(to, "HEAD @")).then(|| RESET)
         }
         "reflog" => among(first, "expire delete").then(|| ("reflog", "leave the reflog as it is")),
+        "remote" => args.iter().any(|w| w.starts_with("--mirror") && *w != "--mirror=fetch").then(|| ("push-mirror", "add the remote without --mirror")),
+        "lfs" => (first == "migrate").then(|| ("filter", "track large files from now on")),
         "prune" => Some(("prune", "leave unreachable commits to git")),
         "gc" => option(args, '\0', &["prune"]).then(|| ("prune", "use git gc without --prune")),
         "branch" => {
@@ -79,9 +83,10 @@ fn git(sub: &str, args: &[&str]) -> Option<Found> {
             drops.then(|| ("branch", "use git branch -d, which keeps what is not merged, or a new name"))
         }
         "tag" => option(args, 'f', &["force"]).then(|| ("tag", "make a tag of a new name")),
-        "update-ref" | "symbolic-ref" => option(args, 'd', &["delete", "stdin"]).then(|| ("ref", "use git branch and git tag")),
+        "update-ref" | "symbolic-ref" => (sub == "update-ref" || option(args, 'd', &["delete"])).then(|| ("ref", "use git branch and git tag")),
         "stash" => among(first, "clear").then(|| ("stash", "drop the stashes that you made, by their number")),
         "commit" => option(args, '\0', &["amend"]).then(|| ("amend", "make a new commit")),
+        "rebase" if option(args, '\0', &["root"]) => Some(("filter", "add a commit that changes the files")),
         "rebase" => (!among(first, "--abort --continue --skip --quit")).then(|| ("rebase", "use git merge")),
         "pull" => option(args, 'r', &["rebase"]).then(|| ("rebase", "use git pull --no-rebase")),
         "config" => {
@@ -100,14 +105,21 @@ fn judge(argv: &[&'static str], doubt: &mut bool) -> Option<Found> {
     let name = base(argv[0], &mut space);
     *doubt |= unseen(argv, name, kinds(name, |_| 0));
     let git_dir = |w: &&str| {
-        let w = w.trim_end_matches(&['/', '*', '.'][..]);
-        w == ".git" || w.ends_with("/.git") || w.contains(".git/objects") || w.contains(".git/refs") || w.contains(".git/logs")
+        let w = if w.ends_with("/*") { &w[..w.len() - 2] } else { w };
+        let w = w.trim_end_matches(&['/'][..]);
+        let last = w.rsplit('/').next().unwrap_or("");
+        let pattern = last.find(&['*', '?', '['][..]).map_or(false, |at| at > 0 && ".git".starts_with(&last[..at]));
+        pattern || w == ".git" || w.ends_with("/.git") || w.contains(".git/objects") || w.contains(".git/refs") || w.contains(".git/logs")
     };
-    let finds = name == "find" && argv.contains(&"-delete");
-    if (among(name, "rm rmdir unlink shred trash") || finds) && argv[1..].iter().any(git_dir) {
+    let finds = name == "find" && (argv.contains(&"-delete") || argv.windows(2).any(|w| w[0].starts_with("-exec") && among(w[1], "rm rmdir unlink shred")));
+    if (among(name, "rm rmdir unlink shred trash mv") || finds) && argv[1..].iter().any(git_dir) {
         return Some(("git-dir", "leave .git alone"));
     }
-    if name == "bfg" {
+    let runs = (name.starts_with("python") || name == "java") && argv.iter().any(|w| w.ends_with("git-filter-repo") || w.ends_with("bfg.jar"));
+    if name == "gh" && argv.contains(&"api") && argv.iter().any(|w| w.contains("git/refs")) && argv.iter().any(|w| w.contains("force")) {
+        return Some(FORCE);
+    }
+    if runs || name == "bfg" {
         return git("filter-repo", &[]);
     }
     if name == "gh" && argv.len() > 2 && argv[1] == "repo" && argv[2] == "sync" && argv.contains(&"--force") {
@@ -115,7 +127,7 @@ fn judge(argv: &[&'static str], doubt: &mut bool) -> Option<Found> {
     }
     let mut at = 1;
     let sub = match name.strip_prefix("git-") {
-        Some("core") | None if name != "git" => return None,
+        None if name != "git" && name != "hub" => return None,
         Some(sub) => sub,
         None => loop {
             let word = argv.get(at)?;
@@ -150,9 +162,10 @@ pub extern "C" fn guard_check_v1() -> i32 {
         None => return PASS,
         Some(opaque) => opaque == "true",
     };
-    let (mut doubt, mut count) = (false, 0);
+    let (mut doubt, mut fed, mut count) = (false, false, 0);
     let verdict = commands(|argv| {
         count += 1;
+        fed |= argv[0] == "xargs" && argv.contains(&"push");
         let (rule, instead) = judge(argv, &mut doubt).filter(|found| applies(found.0))?;
         let sub = if rule == "git-dir" { "this" } else { "git" };
         Some(deny(&[sub, " would rewrite or drop history (rule ", rule, "). Instead: ", instead]))
@@ -178,6 +191,9 @@ pub extern "C" fn guard_check_v1() -> i32 {
                 found = applies(hidden[n].1).then(|| hidden[n].0);
                 found.is_some()
             });
+        }
+        if found.is_none() && fed && mentions(all, "-f") && applies("push-force") {
+            found = Some("-f");
         }
         if let Some(sign) = found {
             return deny(&["this command cannot be read to the end, and its text speaks of ", sign, ". Write each git command plainly, without variables"]);

@@ -12,11 +12,11 @@
  */
 #include "../shell/shell.h"
 
-#define FETCHERS "curl wget wget2 fetch aria2c http https xh httpie nc ncat netcat socat lwp-request lynx ftp tftp curlie gsutil "
+#define FETCHERS "curl wget wget2 fetch aria2c http https xh httpie nc ncat netcat socat lwp-request lynx ftp tftp curlie gsutil get gh glab aws rclone scp rsync sftp "
 #define DECODERS "base64 base32 basenc uudecode gunzip zcat bzcat xzcat zstdcat rev tr "
 
-enum { FETCHES = OWN, DECODES = OWN * 2, WITH_OPTION = OWN * 4, PRINTS = OWN * 8, REMOTE = OWN * 16, POWERSHELL = OWN * 32, EVAL = OWN * 64 };
-const char *const lists[] = {KINDS, FETCHERS, DECODERS, "openssl gpg gzip bzip2 xz zstd xxd ", "printf echo ", "ssh watch tmux screen at batch fish pwsh powershell iex ", "pwsh powershell ", "eval ", 0};
+enum { FETCHES = OWN, DECODES = OWN * 2, WITH_OPTION = OWN * 4, PRINTS = OWN * 8, REMOTE = OWN * 16, POWERSHELL = OWN * 32, EVAL = OWN * 64, OTHER_SHELL = OWN * 128 };
+const char *const lists[] = {KINDS, FETCHERS, DECODERS, "openssl gpg gzip bzip2 xz zstd xxd ", "printf echo ", "ssh watch tmux screen at batch fish pwsh powershell iex ", "pwsh powershell ", "eval ", "fish pwsh powershell nu elvish xonsh csh tcsh r ", 0};
 
 enum { NAMES = 32 };
 static char written[NAMES][64]; /* names of files that the call writes */
@@ -61,6 +61,11 @@ static int permitted(char **argv, int argc) {
  * the names of the files that it may put it in. */
 static int fetches(const char *name, char **argv, int argc) {
 	if (!(kind_of(name) & FETCHES)) return 0;
+	if (among(name, "scp rsync ")) { /* within one machine unless there is a colon */
+		int remote = 0;
+		for (int i = 1; i < argc; i++) remote |= has(argv[i], ":");
+		if (!remote) return 0;
+	}
 	for (int i = 1; i < argc; i++) {
 		const char *w = argv[i], *next = i + 1 < argc ? argv[i + 1] : "";
 		int curl = !starts(name, "wget");
@@ -70,7 +75,11 @@ static int fetches(const char *name, char **argv, int argc) {
 		else if (*w == '-' && w[1] != '-') { /* -sSLo file, -sSLofile, -LO */
 			for (const char *o = w + 1; *o; o++)
 				if (*o == 'o' || (*o == 'O' && !curl)) { writes(o[1] ? o + 1 : next); break; }
-		} else if (*w != '-') writes(w); /* a file of the URL's last part */
+		} else if (*w != '-') { /* a file of the URL's last part, or behind a colon */
+			writes(w);
+			while (*w && *w != ':') w++;
+			if (*w && w[1] != '/') writes(w + 1);
+		}
 	}
 	return 1;
 }
@@ -90,7 +99,7 @@ static int decodes(const char *name, char **argv, int argc) {
 /* loads: code in another language that runs what it gets or decodes. */
 static int loads(const char *code) {
 	static const char *const run[] = {"exec", "eval", "system", "popen", "subprocess", "spawn", "iex", "invoke-expression", "child_process", "function", 0};
-	static const char *const get[] = {"b64decode", "urlopen", "urllib", "requests", "fromhex", "atob", "base64", "http", "https", "lwp", "open-uri", "iwr", "invoke-webrequest", "downloadstring", "curl", "wget", 0};
+	static const char *const get[] = {"b64decode", "urlopen", "urllib", "requests", "fromhex", "atob", "base64", "http", "https", "lwp", "decode_base64", "base64_decode", "gzinflate", "unpack", "open-uri", "iwr", "invoke-webrequest", "downloadstring", "curl", "wget", 0};
 	return mentions_any(code, run) && mentions_any(code, get);
 }
 
@@ -106,9 +115,27 @@ static const char *runs(const char *name, char **argv, int argc, int unread) {
 		if (kinds & (EVAL | SOURCE))
 			for (int i = 1; i < argc; i++)
 				if (dynamic(argv[i]) || starts(argv[i], "/dev/")) return name;
+		if (kinds & OTHER_SHELL) { /* with nothing but options it reads its input */
+			int words = 0;
+			for (int i = 1; i < argc; i++) words |= argv[i][0] != '-';
+			if (!words) return name;
+		}
+		if (shell && argv[argc - 1][0] == '-' && has(argv[argc - 1], "c") && argc > 1) return name; /* xargs sh -c */
+		for (int i = 1; other && i + 1 < argc; i++)
+			if (among(argv[i], "-c -e -E -r --eval ") && (starts(argv[i + 1], "$") || starts(argv[i + 1], "`"))) return name;
 		for (int i = 1; shell && i + 1 < argc; i++)
 			if (argv[i][0] == '-' && argv[i][1] != '-' && has(argv[i], "c") && (starts(argv[i + 1], "$") || starts(argv[i + 1], "`") || gp_equal(argv[i + 1], "{}"))) return name;
 	}
+	if (among(name, "make gmake "))
+		for (int i = 2; i < argc; i++)
+			if (gp_equal(argv[i - 1], "-f") && gp_equal(argv[i], "-")) return name;
+	if (gp_equal(name, "alias"))
+		for (int i = 1; i < argc; i++) {
+			char space[64];
+			const char *value = argv[i];
+			while (*value && *value != '=') value++;
+			if (*value && kind_of(base(value + 1, space)) & (SHELL | INTERPRETER)) return argv[i];
+		}
 	if (has(argv[0], "/") && is_written(argv[0])) return argv[0];
 	for (int i = 1; i < argc && (shell || other || kinds & SOURCE); i++) {
 		if (other && (starts(argv[i], "https://") || starts(argv[i], "http://"))) return argv[i];
@@ -129,15 +156,20 @@ GP_CHECK check(void) {
 	int unread = gp_equal(opaque, "true");
 	for (unsigned i = 0; gp_get_at("/call/paths/", i, "/op", op, sizeof op) >= 0 && i < 256; i++) {
 		gp_get_at("/call/paths/", i, "/path", text, sizeof text);
+		if (starts(text, "/dev/tcp/") || starts(text, "/dev/udp/")) return gp_verdict(GP_DENY, "a connection that the shell opens by itself (", text, ") carries commands that nobody has seen. Use curl, and look at what it gets", 0);
 		if (gp_equal(op, "write")) writes(text);
 	}
-	int argc, commands = 0, fetched = 0, decoded = 0, remote = 0, doubt = 0;
+	int argc, commands = 0, fetched = 0, decoded = 0, remote = 0, doubt = 0, odd = 0;
 	static char reader[300];
 	for (char **argv; (argv = gp_command(&argc)); commands++) {
 		if (!argc) continue;
 		const char *name = base(argv[0], space);
 		if (fetches(name, argv, argc)) fetched |= !permitted(argv, argc);
 		decoded |= decodes(name, argv, argc);
+		odd |= has(argv[0], "$`");
+		for (int i = 1; i < argc; i++)
+			if ((among(name, "nc ncat netcat ") && among(argv[i], "-e -c --exec --sh-exec ")) || (gp_equal(name, "socat") && (mentions(argv[i], "exec") || mentions(argv[i], "system") || mentions(argv[i], "shell"))))
+				return deny(name, "comes from the network");
 		const char *by = runs(name, argv, argc, unread);
 		if (by && !*reader) gp_join(reader, sizeof reader, (const char *const[]){by, 0});
 		if (by && (starts(by, "https://") || starts(by, "http://"))) remote = 1;
@@ -148,6 +180,10 @@ GP_CHECK check(void) {
 	}
 	if (*reader && (fetched || remote)) return deny(reader, "comes from the network");
 	if (*reader && decoded) return deny(reader, "comes out of a decoder");
+	if (*reader && odd && opaque_setting() == SEARCH) { /* a program in a variable may be one of these */
+		static const char *const names[] = {"curl", "wget", "base64 -d", "base64 --decode", "xxd -r", 0};
+		if (mentions_any(read_text(), names)) return deny(reader, "comes from the network or a decoder");
+	}
 	if (opaque_setting() == SEARCH && (doubt || (unread && !commands))) {
 		static const char *const into[] = {"| sh", "|sh", "| bash", "|bash", "| zsh", "| sudo", "| python", "| python3", "| iex", "|iex", "iex", 0};
 		static const char *const from[] = {"curl", "wget", "iwr", "invoke-webrequest", "downloadstring", "base64", 0};

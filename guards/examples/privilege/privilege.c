@@ -9,7 +9,7 @@
  */
 #include "../shell/shell.h"
 
-#define BECOME "sudo sudoedit doas su runuser pkexec gosu su-exec run0 visudo vipw vigr nsenter setcap chpasswd machinectl "
+#define BECOME "sudo sudoedit doas su runuser pkexec gosu su-exec run0 visudo vipw vigr nsenter setcap chpasswd machinectl newgrp sg dzdo please sudo-rs runas ksu "
 #define READERS "cat less more head tail grep egrep fgrep rg ls stat file wc diff cmp cut sort uniq getent test [ [[ echo printf find git man id sha256sum md5sum tree which type bat jq "
 #define ENGINES "docker podman nerdctl docker-compose "
 
@@ -86,6 +86,9 @@ static int command(char **argv, int argc) {
 	unsigned kinds = kind_of(name);
 	if (kinds & BECOMES && allowed("/config/allow/", name)) return GP_PASS;
 	if (kinds & BECOMES) return deny(name, "run the command without it, or say which package or right is missing and go on with the rest");
+	if (gp_equal(name, "systemd-run"))
+		for (int i = 1; i < argc; i++)
+			if (starts(argv[i], "--uid") || starts(argv[i], "--system")) return deny("systemd-run as another user", "run the command itself");
 	if (kinds & MODES)
 		for (int i = 1; i < argc; i++) {
 			const char *mode = argv[i];

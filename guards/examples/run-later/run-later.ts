@@ -197,7 +197,7 @@ function git(argv: string[]): string {
 
 const SHELLS = set("sh bash rbash dash zsh ksh mksh ash yash");
 const INTERPRETERS = set("python python2 python3 perl ruby node nodejs bun deno php lua osascript");
-const FOREIGN = set("alias fish pwsh powershell nu csh tcsh xargs parallel ssh watch tmux screen expect script");
+const FOREIGN = set("alias fish pwsh powershell nu csh tcsh xargs parallel ssh watch tmux screen expect script awk gawk mawk vim vi nvim ex ed emacs make gdb socat tar");
 
 // unseen: what the command runs is not among its words. shell.h says more.
 function unseen(argv: string[]): bool {
@@ -222,7 +222,7 @@ function unseen(argv: string[]): bool {
     return true;
   }
   if (name == "source" || name == ".") return first.includes("$") || first.startsWith("<(") || first.startsWith("/dev/");
-  return argv.length > 1 && FOREIGN.has(name);
+  return argv.length > 1 && (FOREIGN.has(name) || name == "git" && first.startsWith("-c"));
 }
 
 // Signs in a text: one of the places, and something that writes.

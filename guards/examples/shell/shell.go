@@ -30,7 +30,7 @@ func init() {
 	Register(IsShell, "sh bash rbash dash ash hush posh zsh ksh ksh93 rksh mksh lksh oksh yash")
 	Register(Interpret, "python python2 python3 perl ruby node nodejs bun deno php lua rscript osascript tclsh expect jshell groovy")
 	Register(Wrapper, "sudo doas env command builtin exec nohup nice ionice time timeout gtimeout stdbuf setsid xargs parallel watch strace ltrace busybox toybox chroot unshare flock chrt taskset caffeinate npx poetry uv bundle pipenv")
-	Register(Foreign, "alias fish pwsh powershell nu elvish xonsh csh tcsh cmd xargs parallel ssh at batch watch tmux screen crontab nix-shell entr script hyperfine")
+	Register(Foreign, "alias fish pwsh powershell nu elvish xonsh csh tcsh cmd xargs parallel ssh at batch watch tmux screen crontab nix-shell entr script hyperfine awk gawk mawk nawk vim vi nvim ex ed emacs make gmake gdb socat tar")
 	Register(Source, "source .")
 }
 
@@ -80,7 +80,7 @@ func Dynamic(word string) bool {
 // program is its first word's.
 func (p *Program) Unseen(argv []string) bool {
 	if !p.odd && p.Kind&(IsShell|Interpret|Foreign|Source) == 0 {
-		return false
+		return p.Name == "git" && len(argv) > 1 && strings.HasPrefix(argv[1], "-c") // settings name programs
 	}
 	first := ""
 	if len(argv) > 1 {

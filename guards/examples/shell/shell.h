@@ -92,7 +92,7 @@ static inline int dynamic(const char *word) { return has(word, "$`") || starts(w
 
 enum { SHELL = 1, INTERPRETER = 2, WRAPPER = 4, FOREIGN = 8, SOURCE = 16, OWN = 32 };
 #define KINDS SHELLS, INTERPRETERS, WRAPPERS, FOREIGNS, "source . "
-#define FOREIGNS "alias fish pwsh powershell nu elvish xonsh csh tcsh cmd xargs parallel ssh at batch watch tmux screen crontab nix-shell entr script hyperfine "
+#define FOREIGNS "alias fish pwsh powershell nu elvish xonsh csh tcsh cmd xargs parallel ssh at batch watch tmux screen crontab nix-shell entr script hyperfine awk gawk mawk nawk vim vi nvim ex ed emacs make gmake gdb socat tar "
 #define SHELLS "sh bash rbash dash ash hush posh zsh ksh ksh93 rksh mksh lksh oksh yash "
 /* The commands that these run follow them in the list. */
 #define WRAPPERS "sudo doas env command builtin exec nohup nice ionice time timeout gtimeout stdbuf setsid xargs parallel watch strace ltrace busybox toybox chroot unshare flock chrt taskset caffeinate find gfind fd npx poetry uv bundle pipenv "
@@ -136,7 +136,7 @@ static inline int unseen(char **argv, int argc) {
 			if (among(w, "--eval --print ") || (w[1] != '-' && has(w, "ceErp"))) return 1; /* code in the words */
 		}
 	if (kind_of(name) & SOURCE) return argc > 1 && (dynamic(argv[1]) || starts(argv[1], "/dev/"));
-	return argc > 1 && (kind_of(name) & FOREIGN);
+	return argc > 1 && ((kind_of(name) & FOREIGN) || (gp_equal(name, "git") && starts(argv[1], "-c")));
 }
 
 static inline int letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_'; }

@@ -30,7 +30,7 @@ pub fn dynamic(word: &str) -> bool {
 }
 
 const SHELLS: &str = "sh bash rbash dash ash hush posh zsh ksh ksh93 rksh mksh lksh oksh yash";
-const FOREIGNS: &str = "alias fish pwsh powershell nu elvish xonsh csh tcsh cmd xargs parallel ssh at batch watch tmux screen crontab nix-shell entr script hyperfine";
+const FOREIGNS: &str = "alias fish pwsh powershell nu elvish xonsh csh tcsh cmd xargs parallel ssh at batch watch tmux screen crontab nix-shell entr script hyperfine awk gawk mawk nawk vim vi nvim ex ed emacs make gmake gdb socat tar";
 const INTERPRETERS: &str = "python python2 python3 perl ruby node nodejs bun deno php lua rscript osascript tclsh expect jshell groovy";
 
 const SHELL: u8 = 1;
@@ -91,7 +91,7 @@ pub fn unseen(argv: &[&str], name: &str, kinds: u8) -> bool {
     if kinds & SOURCE != 0 {
         return dynamic(first) || first.starts_with("/dev/");
     }
-    argv.len() > 1 && kinds & FOREIGN != 0
+    argv.len() > 1 && (kinds & FOREIGN != 0 || name == "git" && argv[1].starts_with("-c"))
 }
 
 fn letter(c: u8) -> bool {
