@@ -200,6 +200,41 @@ func TestVerdictsAreReported(t *testing.T) {
 	}
 }
 
+// Each way in which a guard breaks has a name of its own, and that is in the
+// refusal, in the decision and in the log.
+func TestEveryCauseIsNamed(t *testing.T) {
+	large := messagesStream("Bash", `{"command":"`+strings.Repeat("x", guards.MaxInput+1)+`"}`)
+	for _, cause := range []guards.Cause{guards.CauseTrap, guards.CauseUnknownVerdict, guards.CauseExit, guards.CauseFuel, guards.CauseDeadline, guards.CauseMemory,
+		guards.CauseHostMisuse, guards.CauseLoad, guards.CausePanic, guards.CauseInputTooLarge} {
+		t.Run(string(cause), func(t *testing.T) {
+			answer := messagesStream("Bash", `{"command":"ls"}`)
+			if cause == guards.CauseInputTooLarge {
+				answer = large // the chain says it, whatever the guard would
+			}
+			var d Decision
+			r := newRig(t, answering(answer), func(o *Options) {
+				o.Guards = guards.Chain{{Name: "g", Guard: guardFunc(func(*guards.Call) guards.Verdict {
+					if cause == guards.CausePanic {
+						panic("a fault of the host")
+					}
+					return guards.Fault(cause, "what the host knows")
+				})}}
+				o.Decided = func(x Decision) { d = x }
+			})
+			_, _, body := r.send("/v1/messages", messagesAsk)
+			if !strings.Contains(body, "guard g could not judge the call ("+string(cause)+")") || strings.Contains(body, "what the host knows") || strings.Contains(body, "a fault of the host") {
+				t.Errorf("the client got\n%.600s", body)
+			}
+			if d.Cause != string(cause) || d.Guard != "g" || len(d.Verdicts) != 1 || d.Verdicts[0].Cause != cause {
+				t.Errorf("decision: %+v", d)
+			}
+			if !strings.Contains(r.log.String(), `msg="guard broke: `+string(cause)+`"`) {
+				t.Errorf("log:\n%s", r.log)
+			}
+		})
+	}
+}
+
 // The listener beside the proxy's own has its rules.
 func TestShield(t *testing.T) {
 	ok := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "ok") })
