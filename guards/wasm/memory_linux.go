@@ -151,8 +151,9 @@ func (im *sharedImage) look(memory []byte) {
 	if im.looked == looks {
 		return // another call was looked at meanwhile
 	}
+	there := im.resident()
 	for p := range im.written {
-		if at := p * osPage; !bytes.Equal(memory[at:at+osPage], im.text[at:at+osPage]) {
+		if at := p * osPage; there[p]&1 != 0 && !bytes.Equal(memory[at:at+osPage], im.text[at:at+osPage]) {
 			im.written[p]++
 		}
 	}
@@ -160,6 +161,15 @@ func (im *sharedImage) look(memory []byte) {
 		plan := planReset(im.written)
 		im.plan.Store(&plan)
 	}
+}
+
+// resident tells by page whether the file has it in memory (mincore(2)). A page
+// that is not there was never touched, and to compare it would put it there. If
+// the kernel does not tell, none is: then no page is hot.
+func (im *sharedImage) resident() []byte {
+	there := make([]byte, len(im.written))
+	unix.Syscall(unix.SYS_MINCORE, uintptr(unsafe.Pointer(&im.text[0])), uintptr(im.n), uintptr(unsafe.Pointer(&there[0])))
+	return there
 }
 
 // planReset covers all pages, each by one span.

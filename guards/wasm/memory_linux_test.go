@@ -69,3 +69,37 @@ func TestResetShowsTheImage(t *testing.T) {
 		}
 	})
 }
+
+// To look at calls costs no memory: pages that no call touched are not made.
+func TestLookingMakesNoPages(t *testing.T) {
+	const size = 256 * pageSize
+	l := &linear{limit: size}
+	l.Allocate(size, size)
+	defer l.Free()
+	l.Reallocate(size)[5*osPage] = 1
+	im, err := newSharedImage(l.bytes())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer im.close()
+	if err := im.attach(l); err != nil {
+		t.Fatal(err)
+	}
+	for range looks {
+		l.bytes()[7*pageSize] = 1
+		l.bytes()[5*osPage] = 2
+		if err := im.reset(l); err != nil {
+			t.Fatal(err)
+		}
+	}
+	pages := 0
+	for _, b := range im.resident() {
+		pages += int(b & 1)
+	}
+	if pages > 64 { // those of two places, and what the kernel reads along
+		t.Errorf("%d of %d pages are there", pages, size/osPage)
+	}
+	if plan := im.plan.Load(); plan == nil || len(*plan) != 5 || !(*plan)[1].hot || !(*plan)[3].hot {
+		t.Errorf("the plan is %+v", plan)
+	}
+}
