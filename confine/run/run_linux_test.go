@@ -36,6 +36,7 @@ const (
 	dialArg     = "test-dial"     // dials its argument
 	trapArg     = "test-trap"     // tries the system call its arguments name
 	loopbackArg = "test-loopback" // dials a server of its own
+	unixArg     = "test-unix"     // dials a socket in the file system
 )
 
 func TestMain(m *testing.M) {
@@ -61,8 +62,12 @@ func TestMain(m *testing.M) {
 		fmt.Print(err)
 		os.Exit(9)
 	}
-	if len(os.Args) > 2 && os.Args[1] == dialArg {
-		c, err := net.Dial("tcp", os.Args[2])
+	if len(os.Args) > 2 && (os.Args[1] == dialArg || os.Args[1] == unixArg) {
+		network := "tcp"
+		if os.Args[1] == unixArg {
+			network = "unix"
+		}
+		c, err := net.Dial(network, os.Args[2])
 		if err != nil {
 			fmt.Println("dial:", err)
 			os.Exit(9)
@@ -95,6 +100,8 @@ func trap(what, arg string) error {
 	}
 	name := uintptr(unsafe.Pointer(path))
 	switch what {
+	case "trace":
+		return unix.PtraceAttach(startSleep())
 	case "limits":
 		pid, _ := strconv.Atoi(arg)
 		var now unix.Rlimit
@@ -117,6 +124,16 @@ func trap(what, arg string) error {
 		return raw(133, name, unix.S_IFREG|0o4755)
 	}
 	return unix.EINVAL
+}
+
+// startSleep starts a process to act on, and returns its number.
+func startSleep() int {
+	cmd := exec.Command("sleep", "1000")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if cmd.Start() != nil {
+		return -1
+	}
+	return cmd.Process.Pid
 }
 
 // trapper puts this binary where a command of f can run it.
