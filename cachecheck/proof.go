@@ -261,6 +261,7 @@ func (p *Prover) exchange(file string, x *record.Exchange) {
 		}
 		return
 	}
+	r.claimed()
 	made, ok := r.same()
 	to := r.edits()
 	p.in.read(&p.tin, x.Dialect)
@@ -392,6 +393,23 @@ func (r *proofRun) twice(made []byte) {
 		r.find(P4, "", -1, -1, "the rewrite refuses its own body: %v", err)
 	} else if n := differAt(made, twice.Body); n >= 0 {
 		r.find(P4, "", -1, n, "rewritten again, the body changes again, from byte %d on", n)
+	}
+}
+
+// claimed takes what a proof that was taken when the exchange was recorded found
+// to be broken. The masked bytes may not show it.
+func (r *proofRun) claimed() {
+	if len(r.x.Proof) == 0 {
+		return
+	}
+	live := r.took()
+	for _, c := range []struct {
+		p    Property
+		held bool
+	}{{P1, live.P1}, {P2, live.P2}, {P4, live.P4}} {
+		if !c.held {
+			r.find(c.p, "", -1, -1, "it did not hold when this was recorded: %s", live.Text)
+		}
 	}
 }
 

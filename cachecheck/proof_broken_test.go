@@ -299,6 +299,50 @@ func TestWithoutTheKeyNothingIsPassed(t *testing.T) {
 	})
 }
 
+// What is masked is proved by what was found when it was recorded: held, it is
+// counted; broken, it is a finding although the masked bytes look fine; and
+// without it, what can't be told is no pass.
+func TestMaskedBodiesAreProvedByWhatWasFound(t *testing.T) {
+	rw := theRewrite(testRing)
+	s := plainSession(t)
+	whole := s.exchange(rw)
+	// A rewrite of which the masked bytes show another result.
+	other := *whole
+	other.UpstreamBody = onceIn("Be brief.", "Be ****f.")(bytes.Clone(whole.UpstreamBody))
+	for name, c := range map[string]struct {
+		x                    *record.Exchange
+		proof                string
+		live, unsure, broken int
+	}{
+		"held, and shown":    {whole, `{"p1":true,"p2":true,"p4":true}`, 0, 0, 0},
+		"held, not shown":    {&other, `{"p1":true,"p2":true,"p4":true}`, 1, 0, 0},
+		"broken, not shown":  {whole, `{"p1":false,"p2":true,"p4":true,"text":"why"}`, 0, 0, 1},
+		"nothing was found":  {&other, ``, 0, 1, 1},
+		"what is no finding": {&other, `7`, 0, 1, 4},
+	} {
+		t.Run(name, func(t *testing.T) {
+			x := *c.x
+			x.Proof = json.RawMessage(c.proof)
+			x.Masked.ClientBody = []record.Span{{Start: 1, End: 2}}
+			p, err := Prove("s", strings.NewReader(asRecording([]*record.Exchange{&x})), ProofOptions{Rewrite: rw})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if p.Live != c.live || p.Unverifiable != c.unsure || len(p.Findings) != c.broken {
+				t.Errorf("live %d, unverifiable %d, %+v", p.Live, p.Unverifiable, p.Findings)
+			}
+		})
+	}
+	live := ProveLive(func() Rewrite { return theRewrite(testRing) }, whole.Dialect, whole.Rules, whole.ClientBody, whole.UpstreamBody)
+	if live != (LiveProof{true, true, true, ""}) {
+		t.Errorf("%+v", live)
+	}
+	live = ProveLive(func() Rewrite { return theRewrite(testRing) }, whole.Dialect, whole.Rules, whole.ClientBody, onceIn(`"m"`, `"n"`)(bytes.Clone(whole.UpstreamBody)))
+	if live.P1 || live.P2 || live.Text == "" {
+		t.Errorf("%+v", live)
+	}
+}
+
 // A damaged recording is proved as far as it goes, and says what is missing.
 func TestDamagedRecordingsAreCounted(t *testing.T) {
 	s := plainSession(t)
