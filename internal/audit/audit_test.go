@@ -31,6 +31,13 @@ func record() Record {
 	}
 }
 
+func verdicts(r *Record) {
+	r.Verdicts = []Verdict{
+		{Guard: "no-force-push", Verdict: "deny", Cause: "policy", Reason: "git push --force is not allowed"},
+		{Guard: "new", Verdict: "deny", Cause: "trap", Observed: true, Detail: "wasm error: unreachable", Stderr: "panic: index out of range"},
+	}
+}
+
 func open(t *testing.T, path string, o Options) *Log {
 	t.Helper()
 	if o.Key == nil {
@@ -73,6 +80,10 @@ func TestLine(t *testing.T) {
 		{"arguments off", Options{}, nil, head + "}\n"},
 		{"arguments on", Options{Arguments: true}, nil,
 			head + `,"arguments":"{\"command\":\"git push --force <branch>\"}","guard_reason":"git push --force is not allowed","notes":["matched argv 0"]}` + "\n"},
+		{"what guards said, without their words", Options{}, verdicts,
+			head + `,"verdicts":[{"guard":"no-force-push","verdict":"deny","cause":"policy"},{"guard":"new","verdict":"deny","cause":"trap","observed":true,"detail":"wasm error: unreachable"}]}` + "\n"},
+		{"what guards said, with their words", Options{Arguments: true}, func(r *Record) { verdicts(r); r.Notes = nil },
+			head + `,"arguments":"{\"command\":\"git push --force <branch>\"}","guard_reason":"git push --force is not allowed","verdicts":[{"guard":"no-force-push","verdict":"deny","cause":"policy","reason":"git push --force is not allowed"},{"guard":"new","verdict":"deny","cause":"trap","observed":true,"detail":"wasm error: unreachable","stderr":"panic: index out of range"}]}` + "\n"},
 		{"bytes that are no text", Options{Arguments: true}, func(r *Record) { r.Arguments, r.GuardReason, r.Notes = []byte("\xff"), "", nil },
 			head + `,"arguments":{"base64":"/w=="}}` + "\n"},
 		{"an allowed call of an unknown client", Options{}, func(r *Record) {

@@ -8,7 +8,9 @@
 package metrics
 
 import (
+	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -93,6 +95,38 @@ func New(version string) *Metrics {
 // Handler answers GET with the text format of Prometheus.
 func (m *Metrics) Handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
+}
+
+// Values is what a scrape gives: the values of counters and gauges by name and
+// labels, as the text format writes them, and of histograms their counts. It
+// is for tests of who counts.
+func (m *Metrics) Values() map[string]float64 {
+	families, err := m.registry.Gather()
+	if err != nil {
+		panic(err) // only collectors of our own are in it
+	}
+	out := map[string]float64{}
+	for _, f := range families {
+		for _, s := range f.GetMetric() {
+			var labels []string
+			for _, l := range s.GetLabel() {
+				labels = append(labels, fmt.Sprintf("%s=%q", l.GetName(), l.GetValue()))
+			}
+			name := f.GetName()
+			if len(labels) > 0 {
+				name += "{" + strings.Join(labels, ",") + "}"
+			}
+			switch {
+			case s.GetCounter() != nil:
+				out[name] = s.GetCounter().GetValue()
+			case s.GetGauge() != nil:
+				out[name] = s.GetGauge().GetValue()
+			case s.GetHistogram() != nil:
+				out[name] = float64(s.GetHistogram().GetSampleCount())
+			}
+		}
+	}
+	return out
 }
 
 // Gauge adds a value that is asked for at each scrape.
