@@ -183,8 +183,6 @@ func joined(c, w call) bool {
 	return c.id == w.id && c.args == w.args && w.name != "" && strings.ReplaceAll(c.name, w.name, "") == ""
 }
 
-var bothDialects = []wire.Dialect{wire.Messages, wire.Chat}
-
 var allDialects = wire.Dialects
 
 func drawStream(t *rapid.T, d wire.Dialect, odd bool) []byte {
