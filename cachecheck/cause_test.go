@@ -393,6 +393,16 @@ var causes = []row{
 		s.tools[1].text = strings.Replace(s.tools[1].text, "100", "200", 1)
 	}, want: ToolsEdit},
 	{name: "a tool renamed", edit: func(s *talk) { s.tools[1].name = "Open" }, want: ToolsRemoved, also: []Label{ToolsAdded}},
+	{name: "no markers, and nothing that is long enough", dialects: anthropicOnly, base: func(s *talk) {
+		s.marks, s.system, s.tools, s.msgs = false, nil, nil, s.msgs[3:5]
+		s.msgs = append([]talkMsg{user(txt("Hello."))}, s.msgs...)
+	}, want: Append},
+	{name: "an endpoint of which nothing is said", dialects: []string{dialectResponses}, x: func(a, b *Exchange) {
+		a.Usage, b.Usage = used(1340, 0, 228), used(1380, 0, 310)
+	}, want: Append},
+	{name: "an endpoint that is gone", dialects: []string{dialectResponses}, x: func(a, b *Exchange) {
+		a.Usage, b.Usage = used(1340, 0, 228), used(0, 0, 1690)
+	}, want: ProviderMiss},
 	{name: "text that a message happens to begin with", edit: func(s *talk) { s.system[1] += " Be brief." }, want: SystemDynamic},
 }
 

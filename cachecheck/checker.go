@@ -514,6 +514,9 @@ func (c *Checker) judge(cmp *comparison, res *Result) {
 	all := cmp.changes
 	if len(all) == 0 || all[0].free {
 		all = append(cmp.markers(), all...)
+		if all = slices.DeleteFunc(all, func(ch change) bool { return ch.label == BreakpointNone && c.tiny(cmp) }); len(all) == 0 {
+			all = nil
+		}
 	}
 	if len(all) > 0 && !all[0].free {
 		all = c.onVolatile(cmp, all)
@@ -732,6 +735,10 @@ func (c *Checker) observe(cmp *comparison, res *Result) bool {
 	case !a.usage.Counted && !a.usage.Reported:
 	case cmp.rule.Lookup == LookupMarkers, a.usage.Written > 0:
 		want = a.usage.Read + a.usage.Written
+	case cmp.rule.Lookup == LookupEndpoints:
+		// Where the entry of A ends is not said. What A itself read is still
+		// there.
+		want = a.usage.Read
 	default:
 		want = a.usage.Total
 		if g := cmp.rule.Granule; g > 1 {
@@ -886,6 +893,18 @@ func (c *Checker) wireOnly(cmp *comparison) string {
 		return "top-level keys in another order"
 	}
 	return ""
+}
+
+// tiny reports whether a request is so short that no marker would help.
+func (c *Checker) tiny(cmp *comparison) bool {
+	b, least := cmp.b, 1024
+	if m, ok := MinimumOf(cmp.rule.Provider, b.model); ok {
+		least = m.Tokens
+	}
+	if b.usage.Counted {
+		return b.usage.Total < least
+	}
+	return b.size/3 < least
 }
 
 // tooShort finds that the marked prefix is under the model's minimum.

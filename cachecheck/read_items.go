@@ -93,6 +93,9 @@ func first(t *tape.Tape, o int, names ...string) int {
 func (r *itemReader) request(x *Exchange, o int) {
 	r.meta(x, o)
 	if r.body(x, o, "body", "parsed_body", "json", "data", "content") {
+		if !isModelPath(x.Path) {
+			x.Body, x.Odd, x.Note = nil, OddNotModel, clip(x.Path, 60)
+		}
 		return
 	}
 	if x.Odd == "" {
