@@ -252,6 +252,9 @@ func Shell(c *guards.Call, script string, list []string) {
 	}
 	c.Shell.Argv = append(c.Shell.Argv, p.Argv...)
 	c.Shell.Opaque = c.Shell.Opaque || p.Opaque
+	for _, f := range agents.PatchPaths(script + "\n" + strings.Join(list, "\n")) {
+		c.Paths = append(c.Paths, guards.Path{Path: f.Path, Op: string(f.Op)})
+	}
 	for _, f := range p.Files {
 		op := "read"
 		if f.Write {

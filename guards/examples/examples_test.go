@@ -147,6 +147,31 @@ func TestCases(t *testing.T) {
 	}
 }
 
+// A day's ordinary work passes all of them. A guard that is in the way is
+// switched off.
+func TestOrdinaryWorkPasses(t *testing.T) {
+	b, err := os.ReadFile("testdata/ordinary.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	scripts := append(strings.Split(strings.TrimSpace(string(b)), "\n"),
+		"python3 - <<'E'\nimport json\nprint(json.load(open('package.json'))['version'])\nE",
+		"cat > notes.md <<'E'\nNever run sudo, curl x | sh or git push --force. Keep .env secret.\nE",
+		"git commit -m \"$(cat <<'E'\nKeep rm -rf /srv, npm publish and .git/hooks out of scripts\nE\n)\"")
+	for _, name := range examples.Names() {
+		t.Run(name, func(t *testing.T) {
+			g := load(t, name, nil)
+			for _, script := range scripts {
+				c := conformance.Case{Call: conformance.Call{Name: "Bash", Arguments: arguments(t, script)}, Session: conformance.Session{Workspace: "/work/project", Calls: 3}}
+				call, _ := c.Judged()
+				if v := g.Check(t.Context(), call); v.Decision != guards.Pass {
+					t.Errorf("%s\n%v: %s %s", script, v.Decision, v.Reason, v.Detail)
+				}
+			}
+		})
+	}
+}
+
 // A configuration that a guard does not know keeps it from loading, and the
 // error says what it knows.
 func TestConfigurations(t *testing.T) {

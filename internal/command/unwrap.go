@@ -57,7 +57,7 @@ var wrappers = map[string]wrapper{
 	"entr": {}, "busybox": {}, "toybox": {}, "hyperfine": {values: "rwmMn"}, "doppler": {subs: []string{"run"}}, "op": {subs: []string{"run"}},
 	"aws-vault": {subs: []string{"exec"}, before: 1}, "chamber": {subs: []string{"exec"}, before: 1}, "direnv": {subs: []string{"exec"}, before: 1},
 
-	"npx": {values: "p", long: []string{"package"}, flags: []string{"yes", "no-install"}, stop: "c"}, "bunx": {}, "pnpx": {}, "uvx": {long: []string{"from", "with", "python"}},
+	"corepack": {}, "npx": {values: "p", long: []string{"package"}, flags: []string{"yes", "no-install"}, stop: "c"}, "bunx": {}, "pnpx": {}, "uvx": {long: []string{"from", "with", "python"}},
 	"npm": {subs: []string{"exec", "x"}}, "pnpm": {subs: []string{"exec", "dlx"}}, "yarn": {subs: []string{"exec", "dlx"}}, "bun": {subs: []string{"x"}},
 	"pipx": {subs: []string{"run"}}, "uv": {subs: []string{"run"}, long: []string{"with", "python", "project", "directory", "extra", "group"}}, "poetry": {subs: []string{"run"}}, "pipenv": {subs: []string{"run"}},
 	"pdm": {subs: []string{"run"}}, "hatch": {subs: []string{"run"}}, "rye": {subs: []string{"run"}}, "conda": {subs: []string{"run"}, values: "np"}, "micromamba": {subs: []string{"run"}, values: "np"},

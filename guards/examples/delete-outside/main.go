@@ -15,6 +15,7 @@ const (
 	moves // to another directory
 	gits
 	syncs
+	fds
 	renames
 )
 
@@ -22,6 +23,7 @@ func init() {
 	shell.Register(deletes, "rm grm srm rmdir unlink shred trash trash-put rimraf del del-cli remove-item")
 	shell.Register(finds, "find gfind bfs")
 	shell.Register(moves, "cd pushd chdir popd")
+	shell.Register(fds, "fd fdfind")
 	shell.Register(gits, "git")
 	shell.Register(syncs, "rsync")
 	shell.Register(renames, "mv")
@@ -78,7 +80,7 @@ func check() int32 {
 	}
 	setting, _ := shell.Opaque(guard.Get)
 	switch unread := opaque == "true"; {
-	case setting == shell.Search && j.fed != "" && j.feeds:
+	case setting == shell.Search && j.fed != "" && (j.feeds || j.unknown && j.reads):
 		return deny(j.fed)
 	case setting == shell.Search && (j.unseen || j.unknown || unread && count == 0):
 		if p := j.spoken(shell.Text(guard.Get)); p != "" {
@@ -107,6 +109,7 @@ type judge struct {
 
 	unseen  bool   // what a command runs is not in its words
 	unknown bool   // a deletion of what is in a variable
+	reads   bool   // words are put into variables that nobody can follow
 	feeds   bool   // a deletion takes its paths from another command
 	fed     string // a path outside that another command names
 }
@@ -123,7 +126,7 @@ func (j *judge) cd(word string) {
 func (j *judge) outside(dir, word string) string {
 	p, ok := shell.Resolve(dir, word)
 	if !ok {
-		j.unknown = j.unknown || shell.Dynamic(word)
+		j.unknown = true
 		if dir == "" && !shell.Dynamic(word) && (word == ".." || strings.HasPrefix(word, "../")) {
 			return word
 		}
@@ -164,6 +167,12 @@ func (j *judge) command(argv []string) string {
 			to = "$OLDPWD"
 		}
 		j.cd(to)
+	case name == "read" || name == "mapfile" || name == "readarray" || name == "set" && len(argv) > 2:
+		j.reads = true
+	case kind&shell.IsShell != 0 && len(argv) > 3:
+		j.reads = true // the script's own arguments
+	case kind&fds != 0:
+		return j.fd(dir, argv)
 	case name == "xargs" || name == "parallel":
 		for _, w := range argv[1:] {
 			j.feeds = j.feeds || isDeleter(w)
@@ -242,7 +251,7 @@ func (j *judge) find(dir string, argv []string) string {
 				if p == ";" {
 					break
 				}
-				deleting = deleting || isDeleter(p)
+				deleting = deleting || isDeleter(p) || strings.Contains(p, " ") && shell.MentionsAny(p, signs...) != ""
 			}
 		}
 	}
@@ -265,10 +274,34 @@ func (j *judge) find(dir string, argv []string) string {
 		}
 		// What is found lies below: to start at the workspace is fine.
 		if p := j.outside(dir, strings.TrimSuffix(w, "/")+"/x"); p != "" {
-			return strings.TrimSuffix(p, "/x")
+			return above(p)
 		}
 	}
 	return ""
+}
+
+// fd judges one that deletes by the directories among its words.
+func (j *judge) fd(dir string, argv []string) string {
+	for i, w := range argv {
+		if (w == "-x" || w == "-X" || strings.HasPrefix(w, "--exec")) && i+1 < len(argv) && isDeleter(argv[i+1]) {
+			for _, start := range argv[1:i] {
+				if strings.HasPrefix(start, "/") || strings.HasPrefix(start, "~") || strings.HasPrefix(start, "..") {
+					if p := j.outside(dir, strings.TrimSuffix(start, "/")+"/x"); p != "" {
+						return above(p)
+					}
+				}
+			}
+		}
+	}
+	return ""
+}
+
+// above is the directory of a path x in it, "" for "".
+func above(p string) string {
+	if p == "/x" {
+		return "/"
+	}
+	return strings.TrimSuffix(p, "/x")
 }
 
 // git judges clean and rm in other directories.
@@ -276,6 +309,10 @@ func (j *judge) git(dir string, argv []string) string {
 	cleans := false
 	for i := 1; i < len(argv); i++ {
 		switch w := argv[i]; {
+		case strings.HasPrefix(w, "--work-tree="):
+			if to, ok := shell.Resolve(dir, w[len("--work-tree="):]); ok {
+				dir = to
+			}
 		case (w == "-C" || w == "--work-tree") && i+1 < len(argv):
 			if to, ok := shell.Resolve(dir, argv[i+1]); ok {
 				dir = to
@@ -289,7 +326,7 @@ func (j *judge) git(dir string, argv []string) string {
 		}
 	}
 	if cleans {
-		return strings.TrimSuffix(j.outside(dir, "./x"), "/x")
+		return above(j.outside(dir, "./x"))
 	}
 	return ""
 }
@@ -333,7 +370,7 @@ func (j *judge) spoken(text string) string {
 		if c := text[i]; c != '/' && c != '~' && !(c == '$' && (strings.HasPrefix(text[i:], "$HOME") || strings.HasPrefix(text[i:], "${HOME}"))) && !(c == '.' && strings.HasPrefix(text[i:], "../")) {
 			continue
 		}
-		if i > 0 && strings.IndexByte("=('\" \t\n[,", text[i-1]) < 0 {
+		if fallback := i > 1 && text[i-1] == '-' && text[i-2] == ':'; i > 0 && !fallback && strings.IndexByte("=('\" \t\n[,", text[i-1]) < 0 {
 			continue
 		}
 		if i > 1 && (text[i-1] == '"' || text[i-1] == '\'') && strings.IndexByte(" \t\n=([,:", text[i-2]) < 0 {

@@ -18,7 +18,7 @@ use shell::{base, configured, dynamic, kinds, mentions, mentions_each, only_sett
 /// of a word stands for any rest.
 const RULES: &[&str] = &[
     // Packages.
-    "npm|pnpm|yarn|bun publish|unpublish|deprecate", "yarn npm publish", "npm|pnpm access|owner|token|dist-tag", "npm|yarn|pnpm run publish|release",
+    "npm|pnpm|yarn|bun publish|pub|publ|publi|publis|unpublish|deprecate", "yarn npm publish", "npm|pnpm access|owner|token|dist-tag", "npm|yarn|pnpm run|run-script publish|release",
     "lerna publish", "changeset publish", "semantic-release", "release-it", "np",
     "cargo publish|yank|owner", "twine upload", "poetry|uv|flit|hatch|pdm publish", "setup.py upload|register", "gem push|yank", "rake|rails release",
     "mvn|mvnw deploy|release:perform", "gradle|gradlew publish*|upload*", "sbt publish*", "lein deploy", "dotnet nuget push|delete", "nuget push|delete",
@@ -31,8 +31,8 @@ const RULES: &[&str] = &[
     "wrangler deploy|publish|delete|rollback", "vercel deploy|remove|rm|promote|rollback", "netlify deploy|sites:delete", "firebase deploy", "fly|flyctl deploy|destroy", "fly|flyctl apps destroy", "heroku apps:destroy|pg:reset|container:release",
     "serverless|sls deploy|remove", "cdk deploy|destroy", "sam deploy|delete", "eb deploy|terminate", "copilot deploy|svc", "gcloud app|run|functions deploy", "eas submit|update", "fastlane release|deliver|pilot",
     // Infrastructure.
-    "terraform|tofu|terragrunt|cdktf destroy|apply|force-unlock|taint", "terraform|tofu|terragrunt state rm|mv|push", "terraform|tofu workspace delete", "pulumi destroy|up", "pulumi stack rm",
-    "kubectl|oc delete|drain|cordon", "kubectl|oc replace --force", "helm|helmfile uninstall|delete|destroy|rollback", "kustomize delete", "eksctl delete", "kops delete", "flux uninstall|delete", "argocd app delete", "vagrant destroy",
+    "terraform|tofu|terragrunt|cdktf destroy|apply|force-unlock|taint", "terragrunt run-all destroy|apply", "terraform|tofu|terragrunt state rm|mv|push", "terraform|tofu workspace delete", "pulumi destroy|up", "pulumi stack rm",
+    "kubectl|oc delete|drain|cordon", "kubectl|oc replace --force", "helm|helmfile uninstall|un|delete|del|destroy|rollback", "kustomize delete", "eksctl delete", "kops delete", "flux uninstall|delete", "argocd app delete", "vagrant destroy",
     "aws s3 rm|rb", "gsutil rm|rb", "s3cmd del|rb", "mc rm|rb", "rclone delete|purge",
     // Data.
     "dropdb", "dropuser", "mysqladmin drop", "redis-cli|valkey-cli flushall|flushdb|shutdown", "rails|rake db:drop*|db:reset|db:purge", "prisma migrate reset", "prisma db push", "artisan migrate:fresh|migrate:reset|db:wipe", "manage.py flush|reset_db", "sequelize|sequelize-cli db:drop", "mongosh|mongo --eval",
@@ -45,6 +45,8 @@ const CLIENTS: &str = "psql mysql mariadb sqlite3 cqlsh clickhouse-client clickh
 const STATEMENTS: &[&str] = &["drop database", "drop table", "drop schema", "drop user", "truncate table", "truncate", "dropdatabase", "delete from"];
 
 fn fits(pattern: &str, word: &str) -> bool {
+    // A task of a subproject, as in :app:publish.
+    let word = if word.starts_with(':') { word.rsplit(':').next().unwrap_or("") } else { word };
     pattern.split('|').any(|p| match (p.strip_suffix('*'), p.strip_prefix('*')) {
         (Some(start), _) => word.starts_with(start),
         (_, Some(end)) => word.ends_with(end),
@@ -69,6 +71,8 @@ fn follow(mut patterns: core::str::Split<char>, args: &[&'static str], found: &m
             n += 1;
             value = false;
             next = patterns.next();
+        } else if word.starts_with('+') {
+            // cargo +stable
         } else if word.starts_with('-') {
             value = !word.contains('=');
         } else if value {
@@ -83,7 +87,7 @@ fn follow(mut patterns: core::str::Split<char>, args: &[&'static str], found: &m
 /// What a command would do, as program and words; empty words are none.
 fn judge(name: &str, args: &[&'static str]) -> Option<[&'static str; 3]> {
     let dry = args.iter().any(|w| matches!(*w, "--dry-run" | "--dryrun" | "--dry-run=client" | "--dry-run=server" | "--dry-run=true") || *w == "--snapshot" && name == "goreleaser");
-    let wet = args.iter().any(|w| w.starts_with("--no-dry") || *w == "false");
+    let wet = args.iter().any(|w| w.starts_with("--no-dry") || *w == "false" || w.ends_with("=false") || w.ends_with("=none"));
     let help = args.iter().any(|w| *w == "--help") || args.last() == Some(&"-h");
     let harmless = dry && !wet || help;
     if harmless {
@@ -119,7 +123,7 @@ fn judge(name: &str, args: &[&'static str]) -> Option<[&'static str; 3]> {
         "docker" if (has("build") || has("buildx")) && has("--push") => Some(["docker", "build", "--push"]),
         "vercel" if has("--prod") => Some(["vercel", "--prod", ""]),
         "gh" if has("api") && args.iter().any(|w| w.eq_ignore_ascii_case("delete") || w.eq_ignore_ascii_case("-xdelete") || w.eq_ignore_ascii_case("--method=delete")) => Some(["gh", "api", "DELETE"]),
-        "kubectl" | "oc" if has("scale") && args.iter().any(|w| *w == "--replicas=0") => Some(["kubectl", "scale", "--replicas=0"]),
+        "kubectl" | "oc" if has("scale") && (has("--replicas=0") || args.windows(2).any(|w| w[0] == "--replicas" && w[1] == "0")) => Some(["kubectl", "scale", "--replicas=0"]),
         _ => None,
     }
 }
@@ -134,6 +138,8 @@ fn command(argv: &[&'static str], doubt: &mut bool) -> Option<i32> {
     let mut space = [0; 64];
     let name = base(argv[0], &mut space);
     let kind = kinds(name, |name| if subject(name) { OWN } else { 0 });
+    // Statements may come from the input of a client.
+    *doubt |= kind & OWN != 0 && CLIENTS.split(' ').any(|c| c == name);
     *doubt |= unseen(argv, name, kind) || kind & OWN != 0 && argv.get(1).map_or(false, |w| dynamic(w) && !w.contains('/'));
     let (mut name, mut args) = (name, &argv[1..]);
     if name.starts_with("python") || name == "php" || name == "node" || name == "ruby" {

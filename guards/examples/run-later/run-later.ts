@@ -21,7 +21,7 @@ const FILES = words(".bashrc .bash_profile .bash_login .bash_logout .bash_aliase
   " .mcp.json .claude.json opencode.json opencode.jsonc .opencode.json crush.json .crush.json .aider.conf.yml .cursorrules");
 // Directories, wherever they lie, and what in them counts: a star is all of it.
 const DIRS: string[][] = [
-  [".git", "hooks", "config", "config.worktree", "modules"], [".husky", "*"], [".githooks", "*"],
+  [".git", "hooks", "config", "config.worktree", "info", "modules"], [".husky", "*"], [".githooks", "*"],
   [".github", "workflows", "actions"], [".gitea", "workflows"], [".forgejo", "workflows"], [".circleci", "*"], [".buildkite", "*"], [".woodpecker", "*"],
   [".vscode", "tasks.json", "settings.json", "launch.json"], [".idea", "runconfigurations", "workspace.xml"], [".zed", "tasks.json", "settings.json"], [".devcontainer", "*"], [".emacs.d", "*"],
   [".claude", "*"], [".codex", "*"], [".gemini", "*"], [".qwen", "*"], [".opencode", "*"], [".crush", "*"], [".cursor", "*"], [".continue", "*"], [".windsurf", "*"],
@@ -67,7 +67,7 @@ for (let i = 0; i < DIRS.length; i++) DIR_INDEX.set(DIRS[i][0], i);
 
 // place returns the part of a path that makes it one of the places, or "".
 function place(path: string): string {
-  if (path.length > 8192 || !path.includes(".") && !path.includes("/")) return "";
+  if (path.length > 8192 || !path.includes(".") && !path.includes("/") && !FILE_SET.has(path.toLowerCase())) return "";
   const parts = path.toLowerCase().split("/");
   const clean: string[] = [];
   for (let i = 0; i < parts.length; i++) {
@@ -116,6 +116,9 @@ function below(dir: string[], clean: string[], i: i32, last: string, path: strin
 // Directories that the command changes to: each relative path may be in one.
 const dirs: string[] = [];
 
+// A write to what is in a variable.
+let unknown = false;
+
 // written is the reason not to write to a path, or "".
 function written(path: string): string {
   let found = place(path);
@@ -145,14 +148,20 @@ function command(argv: string[]): string {
   if (name == "at" || name == "batch" || name == "schtasks") return "the queue of " + name;
   if (name == "systemctl" && argv.indexOf("enable") > 0) return "the enabled units of systemd";
   if (name == "launchctl" && (first == "load" || first == "bootstrap" || first == "submit")) return "the jobs of launchd";
+  if (name == "mise" && first == "trust") return "the list of trusted mise.toml files";
   if (name == "direnv" && (first == "allow" || first == "permit" || first == "grant")) return "the list of allowed .envrc files";
   if ((name == "claude" || name == "codex" || name == "gemini" || name == "qwen" || name == "opencode") && (first == "mcp" || first == "config" || first == "plugin" || first == "extensions")) return "the configuration of " + name;
   if (name == "git") return git(argv);
   let reads = READERS.has(name);
   if ((name == "sed" || name == "awk" || name == "gawk") && !inPlace(argv)) reads = true;
   if (reads) return "";
+  if (COPIERS.has(name)) {
+    const to = argv[argv.length - 1];
+    if (base(to.endsWith("/") ? to.substring(0, to.length - 1) : to) == ".git") return ".git";
+  }
   for (let i = COPIERS.has(name) && !targets(argv) ? argv.length - 1 : 1; i < argv.length; i++) {
     const w = argv[i];
+    unknown = unknown || w.includes("$");
     let found = written(w);
     const value = w.indexOf("=");
     if (found == "" && value > 0) found = written(w.substring(value + 1)); // of=, --output=
@@ -222,7 +231,7 @@ function unseen(argv: string[]): bool {
     return true;
   }
   if (name == "source" || name == ".") return first.includes("$") || first.startsWith("<(") || first.startsWith("/dev/");
-  return argv.length > 1 && (FOREIGN.has(name) || name == "git" && first.startsWith("-c"));
+  return argv.length > 1 && FOREIGN.has(name);
 }
 
 // Signs in a text: one of the places, and something that writes.
@@ -288,13 +297,15 @@ export function guard_check_v1(): i32 {
     const op = get("/call/paths/" + i.toString() + "/op");
     if (op === null) break;
     if (op != "write") continue;
-    const found = written(get("/call/paths/" + i.toString() + "/path")!);
+    const path = get("/call/paths/" + i.toString() + "/path")!;
+    unknown = unknown || path.includes("$");
+    const found = written(path);
     if (found != "") return refuse(found);
   }
   if (opaque === null) return PASS;
   const unread = opaque == "true";
   const setting = get("/config/opaque");
-  if ((setting === null || setting == "search") && (doubt || unread && count == 0)) {
+  if ((setting === null || setting == "search") && (doubt || unread && (unknown || count == 0))) {
     const found = speaks(text());
     if (found != "") return deny("this command cannot be read to the end, and its text speaks of writing to " + found + ". Write each command plainly, without variables and code in other languages");
   }

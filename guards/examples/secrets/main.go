@@ -21,7 +21,7 @@ const (
 )
 
 func init() {
-	shell.Register(names, "ls stat test [ [[ echo printf touch chmod chown mkdir rm rmdir unlink shred tee which du tree file dirname basename realpath readlink mktemp ssh ssh-add ssh-keygen ssh-copy-id sftp cmp export man type age-keygen mkcert kubectl helm terraform")
+	shell.Register(names, "ls stat test [ [[ echo printf touch chmod chown mkdir rm rmdir unlink shred tee which du tree file dirname basename realpath readlink mktemp ssh ssh-add ssh-keygen ssh-copy-id sftp export man type age-keygen mkcert kubectl helm terraform")
 	shell.Register(copies, "cp mv install rsync scp")
 	shell.Register(greps, "grep egrep fgrep rg ag ack zgrep")
 	shell.Register(finds, "find gfind bfs fd fdfind")
@@ -48,7 +48,7 @@ var (
 
 // printers are commands that print a secret, as the words that begin them.
 var printers = []string{
-	"gh auth token", "gcloud auth print-access-token", "gcloud auth print-identity-token", "gcloud auth application-default print-access-token", "az account get-access-token",
+	"gh auth token", "gh auth status -t", "gh auth status --show-token", "gcloud auth print-access-token", "gcloud auth print-identity-token", "gcloud auth application-default print-access-token", "az account get-access-token",
 	"aws configure get", "aws configure export-credentials", "aws sts get-session-token", "aws secretsmanager get-secret-value", "gcloud secrets versions access",
 	"vault kv get", "vault read", "op read", "op item get", "pass show", "bw get", "security find-generic-password", "security find-internet-password", "secret-tool lookup",
 	"git credential fill", "heroku auth:token", "gpg --export-secret-keys", "doppler secrets", "npm token", "kubectl config view --raw", "chamber read", "sops -d", "sops --decrypt", "age -d",
@@ -165,7 +165,7 @@ func (j *judge) paths() string {
 	}
 	// A tool that nobody catalogued has its paths somewhere; a search for
 	// contents may name its files by a pattern.
-	for _, key := range []string{"path", "file_path", "filePath", "file", "filename", "target_file", "uri", "glob", "include"} {
+	for _, key := range []string{"path", "file_path", "filePath", "file", "filepath", "filename", "absolute_path", "target_file", "uri", "glob", "include"} {
 		if p, ok := guard.Get("/call/arguments/" + key); ok {
 			if what := j.secret(strings.TrimPrefix(p, "file://")); what != "" {
 				return what
@@ -249,6 +249,11 @@ func (j *judge) words(name string, args []string) string {
 			j.doubt = true // whatever is in the variable
 			continue
 		}
+		if strings.Contains(w, "$(") || strings.Contains(w, "`") {
+			if what := spoken(w); what != "" && !j.allowed(what) {
+				return what
+			}
+		}
 		option, value, given := strings.Cut(w, "=")
 		if i > 0 && uses[args[i-1]] && !(args[i-1] == "-i" && name == "sed") || given && uses[option] || strings.HasPrefix(w, "of=") {
 			continue
@@ -266,9 +271,11 @@ func (j *judge) words(name string, args []string) string {
 				return what
 			}
 		}
-		if _, behind, ok := strings.Cut(w, ":"); ok && !strings.HasPrefix(behind, "//") {
-			if what := j.secret(behind); what != "" {
-				return what
+		if before, behind, ok := strings.Cut(w, ":"); ok && !strings.HasPrefix(behind, "//") {
+			for _, part := range []string{before, behind} {
+				if what := j.secret(part); what != "" {
+					return what
+				}
 			}
 		}
 		for _, host := range []string{"169.254.169.254", "metadata.google.internal", "169.254.170.2", "100.100.100.200"} {
@@ -342,7 +349,7 @@ func printed(name string, args []string) string {
 		for i, w := range args {
 			get = get || w == "get"
 			secrets = secrets || get && (w == "secret" || w == "secrets" || strings.HasPrefix(w, "secret/") || strings.HasPrefix(w, "secrets/"))
-			o := strings.TrimPrefix(strings.TrimPrefix(w, "--output="), "-o")
+			o := strings.TrimPrefix(strings.TrimPrefix(strings.TrimPrefix(w, "--output="), "-o"), "=")
 			if (w == "-o" || w == "--output") && i+1 < len(args) {
 				o = args[i+1]
 			}
@@ -350,6 +357,11 @@ func printed(name string, args []string) string {
 		}
 		if secrets && output {
 			return "kubectl get secret"
+		}
+	}
+	for _, w := range args {
+		if name == "gpg" && strings.HasPrefix(w, "--export-secret") {
+			return "gpg --export-secret-keys"
 		}
 	}
 	for _, p := range printersOf[name] {

@@ -99,6 +99,14 @@ func secret(path string) string {
 			return "*" + e
 		}
 	}
+	if last == ".npmrc" && (strings.HasPrefix(path, "~") || strings.HasPrefix(path, "$home") || strings.HasPrefix(path, "/home/") || strings.HasPrefix(path, "/root/") || strings.HasPrefix(path, "/users/")) {
+		return last // a project's own holds settings
+	}
+	for _, d := range dirs {
+		if d.files == nil && last == d.dir && last[0] == '.' {
+			return d.dir // a search in all of it
+		}
+	}
 	if parts[0] == "proc" && last == "environ" {
 		return "environ"
 	}
