@@ -186,29 +186,36 @@ func (k *itemKind) result(text string) []byte {
 	return append(b, `,"outcome":{"type":"exit","exit_code":126}}]`...)
 }
 
-// responsesResult is the item that answers p, or −1: the only one after it with
-// its id, where no other call of the history has that id.
+// responsesResult is the item that answers p, or −1: the first one after it with
+// its id, where no other call of that id waits for one, and no second one stands
+// in the same run of results. What stands behind that run does not count, or a
+// history would be rewritten otherwise once it has grown: some servers count the
+// ids of calls anew in each reply.
 func (q *Request) responsesResult(p Past) int {
 	t := &q.t
-	id, found := t.Str(p.id), -1
+	id := t.Str(p.id)
+	calls := map[int]bool{}
 	for _, o := range q.Past {
-		if o.call != p.call && t.Is(o.id, id) {
-			return -1 // whose result it is, nobody knows
+		if t.Is(o.id, id) {
+			calls[o.call] = true
 		}
 	}
+	waiting, found := false, -1 // waiting: an earlier call, for its result
 	input := t.Get(0, "input")
-	for i, end := t.After(p.call), t.After(input); i < end; i = t.After(i) {
+	for i, end := input+1, t.After(input); i < end; i = t.After(i) {
 		typ := t.Str(t.Get(i, "type"))
-		if !strings.HasSuffix(typ, "_output") {
-			continue
+		output := strings.HasSuffix(typ, "_output")
+		result := output && (t.Is(t.Get(i, "call_id"), id) || typ == "local_shell_call_output" && t.Is(t.Get(i, "id"), id))
+		switch {
+		case i < p.call:
+			waiting = calls[i] || waiting && !result
+		case found >= 0 && !output:
+			return found
+		case i == p.call && waiting, i > p.call && calls[i], result && found >= 0, result && typ != p.item.output && typ != "function_call_output":
+			return -1 // whose result it is, nobody knows
+		case result:
+			found = i
 		}
-		if !t.Is(t.Get(i, "call_id"), id) && (typ != "local_shell_call_output" || !t.Is(t.Get(i, "id"), id)) {
-			continue
-		}
-		if found >= 0 || typ != p.item.output && typ != "function_call_output" {
-			return -1
-		}
-		found = i
 	}
 	return found
 }
