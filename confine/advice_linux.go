@@ -50,6 +50,8 @@ func namespaceAdvice(text string, setting func(string) string) string {
 	switch {
 	case about("instructions"):
 		return "install " + LauncherName + " anew: the one beside guardproxy is of another version"
+	case about("no report", "exec format error", ": not found"):
+		return "install " + LauncherName + " anew: the one beside guardproxy does not work"
 	case !about("uid map", "namespace", "Operation not permitted", "Permission denied", "mount"):
 		return ""
 	case setting("user.max_user_namespaces") == "0":
@@ -62,6 +64,14 @@ func namespaceAdvice(text string, setting func(string) string) string {
 		return "start the container so that namespaces can be made in it: docker run --security-opt seccomp=unconfined --security-opt apparmor=unconfined --security-opt systempaths=unconfined …"
 	}
 	return "allow unprivileged user namespaces for bwrap; another sandbox around this one may forbid them"
+}
+
+// launcherAdvice is namespaceAdvice where no namespace is made.
+func launcherAdvice(text string) string {
+	if advice := namespaceAdvice(text, sysctl); strings.Contains(advice, LauncherName) {
+		return advice
+	}
+	return ""
 }
 
 // procAdvice says what to change when a fresh /proc is refused.

@@ -446,7 +446,7 @@ func findLandlock(launcher string, abi int) (rung, *Missing) {
 	}
 	r := &landlock{launcher: resolved(launcher), abi: abi}
 	if err := probe(r); err != nil {
-		return nil, &Missing{runLandlock, "the probe failed: " + err.Error(), ""}
+		return nil, &Missing{runLandlock, "the probe failed: " + err.Error(), launcherAdvice(err.Error())}
 	}
 	return r, nil
 }

@@ -1,6 +1,9 @@
 package confine
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // Unavailable says that no rung of the chain can confine a command on this
 // machine. It is a reason not to run the command, never to run it bare.
@@ -29,7 +32,7 @@ func (e *Unavailable) Error() string {
 func (e *Unavailable) Hint() string {
 	var hints []string
 	for _, r := range e.Rungs {
-		if r.Advice != "" {
+		if r.Advice != "" && !slices.Contains(hints, r.Advice) {
 			hints = append(hints, r.Advice)
 		}
 	}
