@@ -36,8 +36,8 @@ func (c *comparison) tools() {
 	case a[i].name == b[i].name:
 		c.edited(&at, &a[i], &b[i])
 	case inB[a[i].name] == 0:
-		c.removed(&at, a, b, inB)
 		add := at
+		c.removed(&at, a, b, inB)
 		c.added(&add, a, b, inA)
 		later = append(later, add)
 	default:
@@ -127,7 +127,7 @@ func quoted(name string) string {
 }
 
 func (c *comparison) added(ch *change, a, b []piece, inA map[string]int) {
-	ch.label = ToolsAdded
+	ch.label, ch.nodeA = ToolsAdded, -1
 	var fresh []string
 	where, seen := "at the end", false
 	for k := len(b) - 1; k >= 0; k-- {
@@ -152,7 +152,7 @@ func (c *comparison) added(ch *change, a, b []piece, inA map[string]int) {
 }
 
 func (c *comparison) removed(ch *change, a, b []piece, inB map[string]int) {
-	ch.label = ToolsRemoved
+	ch.label, ch.nodeB = ToolsRemoved, -1
 	var gone []string
 	for k := range a {
 		if inB[a[k].name] == 0 {

@@ -465,8 +465,15 @@ func (c *Checker) parts(a, q *request) bool {
 	if firstDiff(a.tools(), q.tools()) < max(len(a.tools()), len(q.tools())) || firstDiff(a.sys(), q.sys()) < max(len(a.sys()), len(q.sys())) {
 		return true
 	}
-	i := firstDiff(a.history(), q.history())
-	return i < len(a.history())
+	if a.model != q.model || len(a.params) != len(q.params) {
+		return true
+	}
+	for i := range a.params {
+		if a.params[i].name != q.params[i].name || a.params[i].sum != q.params[i].sum {
+			return true
+		}
+	}
+	return firstDiff(a.history(), q.history()) < len(a.history())
 }
 
 // scope finds what makes it another cache altogether.
@@ -570,7 +577,7 @@ func (c *Checker) cause(cmp *comparison, all []change, res *Result) {
 	if len(ch.level) > 0 {
 		res.Layer, res.Lost = ch.level[0], ch.level
 	}
-	if ch.rank < rankOther && (ch.blockA >= 0 || ch.blockB >= 0 || ch.nodeB >= 0) {
+	if ch.rank < rankOther && (ch.blockA >= 0 || ch.blockB >= 0 || ch.nodeA >= 0 || ch.nodeB >= 0) {
 		res.Spot = c.spot(cmp, &ch)
 	}
 	res.Labels = []Label{ch.label}
@@ -861,6 +868,9 @@ func (c *Checker) gap(cmp *comparison, ch *change, res *Result) bool {
 	before, all := c.beforeChange(cmp, ch)
 	if all == 0 {
 		return false
+	}
+	if b.usage.Read >= res.Expected.Read.Tokens && (cmp.rule.Lookup != LookupEndpoints || a.usage.Written > 0) {
+		return true // all that was stored was read
 	}
 	want := float64(res.Expected.Read.Tokens)
 	stable := want * float64(before) / float64(all) * (1 + familyOf(b.model).p90/100)

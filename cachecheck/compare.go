@@ -134,7 +134,11 @@ func canonOf(b *piece) sum { return b.canon }
 // order of rendering, and what it takes along, is the provider's.
 func (c *comparison) params() {
 	if c.a.model != c.b.model && c.a.model != "" && c.b.model != "" {
-		c.add(change{label: ParamModel, conf: Proved, level: c.rule.Order[:], blockA: -1, blockB: -1, nodeA: -1, nodeB: c.tb.Get(0, "model"),
+		nodeA := -1
+		if c.ta != nil {
+			nodeA = first(c.ta, 0, "model", "modelId")
+		}
+		c.add(change{label: ParamModel, conf: Proved, level: c.rule.Order[:], blockA: -1, blockB: -1, nodeA: nodeA, nodeB: first(c.tb, 0, "model", "modelId"),
 			name: "model", detail: clip(c.a.model, 40) + " → " + clip(c.b.model, 40)})
 	}
 	all := c.rule.Order[:]
@@ -149,7 +153,7 @@ func (c *comparison) params() {
 			if x.sum == y.sum {
 				continue
 			}
-			ch := change{label: p.label, conf: Proved, layer: messagesLayer, blockA: -1, blockB: -1, nodeA: -1, nodeB: -1, name: p.name, detail: p.name + ": " + show(x) + " → " + show(y)}
+			ch := change{label: p.label, conf: Proved, layer: messagesLayer, blockA: -1, blockB: -1, nodeA: x.node, nodeB: y.node, name: p.name, detail: p.name + ": " + show(x) + " → " + show(y)}
 			switch c.rule.Provider {
 			case "anthropic", "vertex", "bedrock":
 				switch p.label {
@@ -198,7 +202,7 @@ func (q *request) param(name string) param {
 			return p
 		}
 	}
-	return param{}
+	return param{node: -1}
 }
 
 func show(p param) string {

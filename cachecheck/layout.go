@@ -74,6 +74,7 @@ type param struct {
 	name  string
 	sum   sum
 	value string // for people, clipped; "" when it is not short
+	node  int    // in the body, −1 when it is not there
 }
 
 // request is one body, laid out. Its memory is used again.
@@ -718,10 +719,13 @@ func (l *layouter) converseBody(q *request) {
 func (l *layouter) param(q *request, label Label, name string, nodes ...int) {
 	t := &l.t
 	var sums []sum
-	value := ""
+	value, at := "", -1
 	for i, n := range nodes {
 		if n < 0 || t.Kind(n) == tape.Null {
 			continue
+		}
+		if at < 0 {
+			at = n
 		}
 		sums = append(sums, l.h.sum(t, n, strconv.Itoa(i), plainPlace, canonForm))
 		if raw := t.Raw(n); len(raw) <= 24 && t.Kind(n) != tape.Object && label != ParamCacheKey {
@@ -729,14 +733,14 @@ func (l *layouter) param(q *request, label Label, name string, nodes ...int) {
 		}
 	}
 	if len(sums) > 0 {
-		q.params = append(q.params, param{label, name, fold(sums...), value})
+		q.params = append(q.params, param{label, name, fold(sums...), value, at})
 	}
 }
 
 // setParam adds one that is not in the body.
 func (q *request) setParam(label Label, name, value string) {
 	if value != "" {
-		q.params = append(q.params, param{label, name, idSum(value), clip(value, 40)})
+		q.params = append(q.params, param{label, name, idSum(value), clip(value, 40), -1})
 	}
 }
 

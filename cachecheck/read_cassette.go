@@ -130,6 +130,14 @@ func (s *cassetteSource) take(x *Exchange) bool {
 	}
 	text, err := yamlJSON(s.buf)
 	if err != nil {
+		// The request may be sound where the reply is not.
+		if i := replyAt(s.buf); i > 0 {
+			if request, err2 := yamlJSON(s.buf[:i]); err2 == nil && request != nil {
+				s.item.read(x, request)
+				x.Note = strings.TrimPrefix(x.Note+"; the reply can't be read: "+err.Error(), "; ")
+				return true
+			}
+		}
 		x.Odd, x.Note = OddDamaged, fmt.Sprintf("line %d: %v", s.from, err)
 		if s.end {
 			x.Odd = OddCut
@@ -141,6 +149,19 @@ func (s *cassetteSource) take(x *Exchange) bool {
 	}
 	s.item.read(x, text)
 	return true
+}
+
+// replyAt is where the reply of an interaction begins, −1 when it has none.
+func replyAt(b []byte) int {
+	at := 0
+	for line := range bytes.Lines(b) {
+		text := strings.TrimLeft(string(line[:min(len(line), 40)]), " ")
+		if at > 0 && len(line)-len(text) <= 6 && (strings.HasPrefix(text, "response:") || strings.HasPrefix(text, "then:")) {
+			return at
+		}
+		at += len(line)
+	}
+	return -1
 }
 
 // yamlJSON decodes one interaction and writes it as the JSON of an item. nil

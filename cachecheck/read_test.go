@@ -99,6 +99,7 @@ func TestOddInput(t *testing.T) {
 
 		{"a cassette", vcr, FormatCassette, []string{"ok"}, ""},
 		{"a cassette with a broken interaction", vcr + "- request: {body: [\n- request: {body: " + q(b) + "}\n", FormatCassette, []string{"ok", "damaged", "ok"}, ""},
+		{"a cassette whose reply can't be read", "interactions:\n- request: {body: " + q(a) + ", method: POST, uri: 'https://h/v1/messages'}\n  response: {body: [\n", FormatCassette, []string{"ok"}, ""},
 		{"a cassette of nothing", "interactions: []\nversion: 1\n", FormatCassette, nil, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
