@@ -231,6 +231,11 @@ func (c *Case) judged(args json.RawMessage) (*guards.Call, bool) {
 	for _, p := range paths {
 		out.Paths = append(out.Paths, guards.Path{Path: p.Path, Op: string(p.Op)})
 	}
+	if tool.Kind == agents.Code {
+		// A program in another language is opaque. What the proxy reads of
+		// some programs all the same is not read here.
+		out.Shell = &guards.Shell{Opaque: true}
+	}
 	if tool.Kind == agents.Shell {
 		out.Shell = &guards.Shell{Opaque: tool.Opaque || len(commands) == 0}
 		for _, v := range commands {

@@ -101,7 +101,7 @@ func TestJudged(t *testing.T) {
 		{"a tool of no catalogue", `{"name":"frob","arguments":{"x":"ls"}}`, "other", "", "[]", true},
 		{"write", `{"name":"Write","arguments":{"file_path":"/a","content":""}}`, "write", "", "[{/a write}]", true},
 		{"read", `{"name":"Read","arguments":{"file_path":"/a"}}`, "read", "", "[{/a read}]", true},
-		{"patch", `{"name":"apply_patch","arguments":{"input":"*** Update File: b\n"}}`, "write", "", "[{b write}]", true},
+		{"patch", `{"name":"apply_patch","arguments":{"input":"*** Begin Patch\n*** Update File: b\n*** End Patch"}}`, "write", "", "[{b write}]", true},
 		{"another kind", `{"name":"Bash","arguments":{"command":"ls"},"kind":"other"}`, "other", "", "[]", true},
 		{"a known argument of another type", `{"name":"Bash","arguments":{"command":7}}`, "shell", "", "[]", false},
 		{"nothing", `{"name":"frob"}`, "other", "", "[]", true},

@@ -58,7 +58,7 @@ func hostile() []input {
 		{name: "many members", call: args("frob", "{"+members(5000)+"}")},
 		{name: "large arguments", call: args("Write", `{"file_path":"/work/a","content":"`+strings.Repeat("x", 900<<10)+`"}`)},
 		{name: "larger than is judged", call: args("Write", `{"file_path":"/work/a","content":"`+strings.Repeat("x", 1<<20)+`"}`)},
-		{name: "many paths", call: args("apply_patch", `{"input":"`+patch.String()+`"}`)},
+		{name: "many paths", call: args("apply_patch", `{"input":"*** Begin Patch\n`+patch.String()+`*** End Patch"}`)},
 		{name: "an empty path", call: args("Write", `{"file_path":"","content":""}`)},
 		{name: "a long path", call: args("Read", `{"file_path":"/`+strings.Repeat("a/", 100<<10)+`"}`)},
 		{name: "an unknown tool", call: args("frobnicate", `{"x":[1,2.5e300,-0,true,null]}`)},
