@@ -15,13 +15,15 @@
 // A [Chain] tries its rungs in order and keeps the first that proves itself:
 //
 //   - bubblewrap. New namespaces seen from inside: everything read-only but the
-//     writable roots, a fresh /tmp, /dev and /proc, no network, own files
-//     covered up. Inside it runs our launcher (package confine/launch), which
-//     adds Landlock, a system call filter, and drops capabilities, environment
-//     and descriptors. Usually reported as full.
+//     writable roots, a fresh /tmp, /dev and /proc, no network, own files and
+//     secrets covered up, what runs code later (package confine/ward) read-only.
+//     Inside it runs our launcher (package confine/launch), which adds Landlock,
+//     a system call filter, and drops capabilities, environment and
+//     descriptors. Usually reported as full.
 //   - landlock. The launcher alone. Landlock can't see changes of metadata,
-//     can't hide a file, can't protect a path inside a writable root, and ties
-//     only the command itself to guardproxy's life, so this rung always reports
+//     can't protect a path inside a writable root (what changed there is put
+//     back afterwards), has other processes and sockets in reach, and ties only
+//     the command itself to guardproxy's life, so this rung always reports
 //     partial, with the list.
 //
 // Proof is a probe with the real profile, once a [Chain]: a write outside every
@@ -33,7 +35,9 @@
 // for "as much as possible": a caller that wants to run unconfined runs the
 // command itself.
 //
-// Nothing here starts the command, and nothing here judges it.
+// Nothing here starts the command, and nothing here judges it. When it has ended
+// [Prepared.Settle] looks after the workspace, and [Prepared.Classify] says
+// whether its failure was a denial.
 package confine
 
 import (
