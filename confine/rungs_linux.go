@@ -521,7 +521,7 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// hideable returns the real paths of what exists, each once.
+// hideable returns the real paths of what exists, none inside another.
 func hideable(paths []string) []string {
 	var out []string
 	for _, path := range paths {
@@ -532,6 +532,14 @@ func hideable(paths []string) []string {
 			out = append(out, path)
 		}
 	}
+	// What lies in another one is hidden with it; a cover has nothing in it
+	// that could be covered.
 	slices.Sort(out)
-	return slices.Compact(out)
+	var outer []string
+	for _, path := range out {
+		if !slices.ContainsFunc(outer, func(o string) bool { return Within(path, o) }) {
+			outer = append(outer, path)
+		}
+	}
+	return outer
 }

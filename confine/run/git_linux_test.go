@@ -231,7 +231,7 @@ func TestSession(t *testing.T) {
 func TestHidden(t *testing.T) {
 	each(t, func(t *testing.T, f *field) {
 		home := filepath.Join(filepath.Dir(f.workspace), "home")
-		for path, text := range map[string]string{".ssh/id": "the secret", ".config/gh/hosts": "the secret", ".netrc": "the secret", ".config/other": "plain", "file": "plain", ".ssh2/file": "plain"} {
+		for path, text := range map[string]string{".ssh/id": "the secret", ".config/gh/hosts": "the secret", ".netrc": "the secret", ".config/other": "plain", ".config/gh/deeper/x": "the secret", "file": "plain", ".ssh2/file": "plain"} {
 			if err := os.MkdirAll(filepath.Dir(filepath.Join(home, path)), 0o755); err != nil {
 				t.Fatal(err)
 			}
@@ -243,7 +243,7 @@ func TestHidden(t *testing.T) {
 		if err := os.Symlink(".ssh", filepath.Join(home, "way")); err != nil {
 			t.Fatal(err)
 		}
-		for _, p := range []string{".ssh", ".config/gh", ".netrc", ".nothing"} {
+		for _, p := range []string{".ssh", ".ssh/id", ".config/gh", ".config/gh/deeper", ".netrc", ".nothing"} {
 			f.policy.Hidden = append(f.policy.Hidden, filepath.Join(home, p))
 		}
 		for _, mode := range []string{"read-only", "workspace-write"} {
