@@ -50,7 +50,7 @@ func namespaceAdvice(text string, setting func(string) string) string {
 	switch {
 	case about("instructions"):
 		return "install " + LauncherName + " anew: the one beside guardproxy is of another version"
-	case about("no report", "exec format error", ": not found"):
+	case about("no report", "exec format error", LauncherName+":"):
 		return "install " + LauncherName + " anew: the one beside guardproxy does not work"
 	case !about("uid map", "namespace", "Operation not permitted", "Permission denied", "mount"):
 		return ""
