@@ -403,6 +403,8 @@ var causes = []row{
 	{name: "an endpoint that is gone", dialects: []string{dialectResponses}, x: func(a, b *Exchange) {
 		a.Usage, b.Usage = used(1340, 0, 228), used(0, 0, 1690)
 	}, want: ProviderMiss},
+	{name: "another conversation that began alike", bare: true, base: func(s *talk) { s.msgs = s.msgs[:5] }, edit: func(s *talk) { s.msgs[3].parts[0].text = "It snows in July as well." }, want: First},
+	{name: "the same, in one session", bare: true, base: func(s *talk) { s.msgs = s.msgs[:5] }, edit: func(s *talk) { s.msgs[3].parts[0].text = "It snows in July as well." }, x: func(a, b *Exchange) { a.Session, b.Session = "s", "s" }, want: HistoryMutated},
 	{name: "text that a message happens to begin with", edit: func(s *talk) { s.system[1] += " Be brief." }, want: SystemDynamic},
 }
 

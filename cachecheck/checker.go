@@ -428,8 +428,16 @@ func (c *Checker) drop(l *lineage) {
 	}
 }
 
+// without takes l out of a list. The one used longest ago mostly stands first.
 func without(list []*lineage, l *lineage) []*lineage {
-	return slices.DeleteFunc(list, func(x *lineage) bool { return x == l })
+	switch i := slices.Index(list, l); {
+	case i < 0:
+		return list
+	case i == 0:
+		return list[1:]
+	default:
+		return slices.Delete(list, i, i+1)
+	}
 }
 
 // pair compares q with the last request of l.

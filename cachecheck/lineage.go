@@ -67,6 +67,12 @@ func (c *Checker) likeness(q *request, l *lineage) (tier, prefix int) {
 		prefix++
 	}
 	answered := q.turn() > 0
+	if q.session == "" && prefix < min(len(a.msgs), len(q.msgs)) && len(q.msgs) <= len(a.msgs) &&
+		a.msgs[prefix].role == "assistant" && q.msgs[prefix].role == "assistant" && !c.shares(a, a.msgs[prefix].from) {
+		// The model said something else, and nothing was added: another
+		// conversation that began alike.
+		return tierNone, 0
+	}
 	switch {
 	case prefix == len(a.msgs) && answered, prefix > 1:
 		return tierPrefix, prefix
@@ -78,13 +84,8 @@ func (c *Checker) likeness(q *request, l *lineage) (tier, prefix int) {
 		}
 		return tierPrefix, prefix
 	}
-	if len(c.words)+len(c.ids) > 0 {
-		for i := a.messages; i < len(a.blocks); i++ {
-			b := &a.blocks[i]
-			if b.id != "" && c.ids[b.id] || b.to-b.from >= 24 && c.words[b.strip] && a.role(b) == "assistant" {
-				return tierShared, 0
-			}
-		}
+	if c.shares(a, a.messages) {
+		return tierShared, 0
 	}
 	if answered && c.headAlike(a, q) && c.firstAlike(a, q) {
 		return tierLike, 0
@@ -109,6 +110,21 @@ func (c *Checker) remember(q *request) {
 			c.ids[b.id] = true
 		}
 	}
+}
+
+// shares reports whether a, from a block on, has words of the model or call ids
+// of the request that was remembered.
+func (c *Checker) shares(a *request, from int) bool {
+	if len(c.words)+len(c.ids) == 0 {
+		return false
+	}
+	for i := from; i < len(a.blocks); i++ {
+		b := &a.blocks[i]
+		if b.id != "" && c.ids[b.id] || b.to-b.from >= 24 && c.words[b.strip] && a.role(b) == "assistant" {
+			return true
+		}
+	}
+	return false
 }
 
 // headAlike reports whether tools and system text are mostly the same.
@@ -228,7 +244,17 @@ func (c *Checker) find(q *request) (l *lineage, how string) {
 	case q.session == "":
 		why = "prefix"
 	}
-	for _, x := range latest(group) {
+	candidates := latest(group)
+	if q.turn() == 0 && !c.digest(q) {
+		// Without words of the model, only an equal beginning says anything.
+		candidates = nil
+		for _, x := range latest(c.byFirst[q.msgs[0].strip]) {
+			if x.group == c.groupOf(q) {
+				candidates = append(candidates, x)
+			}
+		}
+	}
+	for _, x := range candidates {
 		if why == "prefix" && (x.last.model != q.model) {
 			// Another model and nothing that names a session: below.
 			continue

@@ -324,7 +324,7 @@ func allTranscripts(t *testing.T) map[string][]file {
 		if len(r.also) == 1 && (label == Append) {
 			label = r.also[0]
 		}
-		if done[label] || label == Append || label == ScopeChanged && r.name != "another credential" || label == Unreported {
+		if done[label] || label == Append || label == First || label == ScopeChanged && r.name != "another credential" || label == Unreported {
 			continue
 		}
 		done[label] = true
