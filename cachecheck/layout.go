@@ -319,7 +319,7 @@ func (l *layouter) part(q *request, ly layer, role string, n int) *piece {
 			text = t.Get(n, "text")
 		}
 		b.blank = isBlank(t, text)
-		b.billing = ly == systemLayer && bytes.HasPrefix(t.Raw(text), []byte(`"x-anthropic-billing-header`))
+		b.billing = ly == systemLayer && text >= 0 && bytes.HasPrefix(t.Raw(text), []byte(`"x-anthropic-billing-header`))
 	case callBlock:
 		b.id = t.Str(first(t, n, "id", "call_id", "toolUseId"))
 		if in := first(t, n, "toolUse", "functionCall"); in >= 0 {

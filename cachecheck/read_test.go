@@ -384,6 +384,8 @@ func FuzzPair(f *testing.F) {
 	for _, d := range talkDialects {
 		f.Add(small([]byte(bodyOf(d))), small([]byte(bodyOf(dialectChat))))
 	}
+	f.Add([]byte(`{"model":"claude","system":[{"type":"text"},{"type":"text","text":1}],"tools":[{},1,null],"messages":[{},{"content":[{"type":"text"},{},1,null,{"type":"tool_result"},{"type":"tool_use"}]}]}`), []byte(`{"model":"gpt-6","instructions":1,"tools":{},"input":[{},1,{"type":"message"},{"role":"user"},{"type":"reasoning"},{"type":"additional_tools"}]}`))
+	f.Add([]byte(`{"contents":[{},{"parts":[{},1]},{"role":"model"}],"systemInstruction":1,"tools":[{},{"functionDeclarations":1}]}`), []byte(`{"toolConfig":{"tools":[{"cachePoint":{}},{}]},"system":[{"cachePoint":{}}],"messages":[{"content":[{"cachePoint":{}}]}]}`))
 	f.Fuzz(func(t *testing.T, a, b []byte) {
 		c := New(Options{})
 		first := c.Add(&Exchange{Body: a, Session: "s"})
