@@ -2,7 +2,10 @@ package main
 
 import (
 	"os"
+	"os/signal"
 	"path/filepath"
+	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -19,6 +22,11 @@ func TestMain(m *testing.M) {
 	// And what the proof of the rewrite starts.
 	if len(os.Args) > 1 && os.Args[1] == rewriterVerb {
 		main()
+	}
+	// Under nohup a process is born deaf to SIGHUP, and so are its children; a
+	// signal with a handler is heard by them. Scripts send it to guardproxy.
+	if strings.HasSuffix(os.Args[0], ".test") && signal.Ignored(syscall.SIGHUP) {
+		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
 	}
 	testscript.Main(m, map[string]func(){"guardproxy": main})
 }
