@@ -47,8 +47,19 @@ func (j *judgement) readPrograms(args []byte) error {
 			if paths, err := spec.PathsIn(args); err == nil {
 				j.paths = append(j.paths, paths...)
 			}
-			if commands, err := spec.Commands(args); err == nil {
-				j.commands = append(j.commands, commands...)
+			commands, err := spec.Commands(args)
+			if err != nil {
+				continue
+			}
+			j.commands = append(j.commands, commands...)
+			dirs, err := spec.Dirs(args)
+			if err != nil || len(dirs) == 0 {
+				dirs = []agents.Value{{}}
+			}
+			for _, d := range dirs { // each of them counts where they are several
+				for _, command := range commands {
+					j.patched(command, d.Text)
+				}
 			}
 		}
 	}
@@ -84,9 +95,6 @@ func (j *judgement) codeShell() (sh *guards.Shell, opened []agents.Path) {
 				dir = dirs[0].Text
 			}
 			for _, command := range commands {
-				if _, whole := agents.ShellPatch(command.Text, parsed(command).Argv); !whole {
-					s.opaque = true
-				}
 				s.add(command, dir)
 			}
 		}
@@ -125,18 +133,24 @@ func (s *scripts) add(command agents.Value, dir string) {
 	s.argv = append(s.argv, p.Argv...)
 	s.opaque = s.opaque || p.Opaque
 	for _, f := range p.Files {
-		o := agents.Path{Path: f.Path, Op: agents.OpRead}
+		o := agents.Path{Path: under(dir, f.Path), Op: agents.OpRead}
 		if f.Write {
 			o.Op = agents.OpWrite
-		}
-		if dir != "" && !strings.ContainsAny(o.Path[:min(1, len(o.Path))], "/~$") {
-			o.Path = path.Join(dir, o.Path)
 		}
 		s.opened = append(s.opened, o)
 	}
 	s.moved = s.moved || slices.ContainsFunc(p.Argv, func(words []string) bool {
 		return slices.ContainsFunc(words, func(w string) bool { return w == "cd" || w == "pushd" || w == "popd" })
 	})
+}
+
+// under is a path as it is seen from outside of the directory that a command
+// starts in, "" for that of the session.
+func under(dir, p string) string {
+	if dir == "" || strings.ContainsAny(p[:min(1, len(p))], "/~$") {
+		return p
+	}
+	return path.Join(dir, p)
 }
 
 // home goes back to where a shell starts.

@@ -340,14 +340,34 @@ func (j *judgement) interpreter(path string) *refusal {
 // patches: a command that applies a patch writes the patch's files.
 func (j *judgement) patches() {
 	for _, c := range j.commands {
-		text := c.Text
-		if c.List != nil {
-			text = strings.Join(c.List, "\n")
-		}
-		paths, whole := agents.ShellPatch(text, parsed(c).Argv)
-		j.paths = append(j.paths, paths...)
-		j.opaque = j.opaque || !whole
+		j.patched(c, j.own())
 	}
+}
+
+// patched takes over the files of a patch that a command applies in dir.
+func (j *judgement) patched(c agents.Value, dir string) {
+	text := c.Text
+	if c.List != nil {
+		text = strings.Join(c.List, "\n")
+	}
+	paths, whole := agents.ShellPatch(text, parsed(c).Argv)
+	for _, p := range paths {
+		p.Path = under(dir, p.Path)
+		j.paths = append(j.paths, p)
+	}
+	j.opaque = j.opaque || !whole
+}
+
+// own is the directory of a call that guards can't find among its arguments: they
+// know the names that functions give it, and not an action's.
+func (j *judgement) own() string {
+	if j.call.Item != wire.LocalShellCall {
+		return ""
+	}
+	if dirs, err := j.spec.Dirs(j.args.Src()); err == nil && len(dirs) == 1 {
+		return dirs[0].Text
+	}
+	return ""
 }
 
 // undeclared are the members of the arguments that could be a command and that
@@ -563,10 +583,7 @@ func (j *judgement) shell() (sh *guards.Shell, opened []agents.Path) {
 	s := scripts{workspace: j.x.g.opts.Policy.Workspace, opaque: j.spec.Opaque || j.opaque || len(j.commands) == 0,
 		// The API does not say whether the commands of one call share a shell.
 		shared: j.call.Item == wire.ShellCall}
-	dir := ""
-	if dirs, err := j.spec.Dirs(j.args.Src()); err == nil && len(dirs) == 1 && j.call.Item == wire.LocalShellCall {
-		dir = dirs[0].Text // guards know the names that functions give it, not this one
-	}
+	dir := j.own()
 	for _, c := range j.commands {
 		if len(j.env) > 0 && c.List != nil {
 			c.List = slices.Concat([]string{"env"}, j.env, c.List)
