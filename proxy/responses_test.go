@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -214,6 +215,9 @@ func TestResponsesRefusals(t *testing.T) {
 		{"an environment that is none", call{Tool: "local_shell", Item: "local_shell_call", Args: `{"type":"exec","command":["ls"],"env":{"A":1}}`}, "env is an object", "local_shell_call"},
 		{"own files in a program", exec("text(1); tools.exec_command({cmd: `cat " + own + "/key`})"), "files of guardproxy itself", "custom_tool_call"},
 		{"own files behind escapes", exec(`for (;;) tools.exec_command({cmd: "cat \x2f` + own[1:] + `/key"})`), "files of guardproxy itself", "custom_tool_call"},
+		{"own files behind a redirection", call{Tool: "exec_command", Args: `{"cmd":"cat <'` + own[:3] + `'` + own[3:] + `/key"}`}, "files of guardproxy itself", "function_call"},
+		{"own files from the directory above", call{Tool: "exec_command", Args: `{"cmd":"cat ` + filepath.Base(own) + `/key","workdir":"` + filepath.Dir(own) + `"}`}, "files of guardproxy itself", "function_call"},
+		{"own files from the directory above, in a program", exec("await tools.exec_command({cmd: 'cat < " + filepath.Base(own) + "/key', workdir: '" + filepath.Dir(own) + "'})"), "files of guardproxy itself", "custom_tool_call"},
 		{"own files in a patch", call{Tool: "apply_patch", Item: "custom_tool_call", Args: "*** Begin Patch\n*** Delete File: " + own + "/key\n*** End Patch"}, "files of guardproxy itself", "custom_tool_call"},
 		{"own files in a shell's scripts", call{Tool: "shell", Item: "shell_call", Args: `{"commands":["cat ` + own + `/key"]}`}, "files of guardproxy itself", "shell_call"},
 		{"own files in a patch of the API", call{Tool: "apply_patch", Item: "apply_patch_call", Args: `{"type":"update_file","path":"` + own + `/key","diff":""}`}, "files of guardproxy itself", "function_call"},

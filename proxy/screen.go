@@ -417,11 +417,17 @@ func (j *judgement) ownFiles() *refusal {
 			look(s)
 		}
 	}
+	dirs := append(j.dirs(), "")
 	for _, c := range j.commands {
-		for _, argv := range parsed(c).Argv {
-			for _, word := range argv {
-				if hit == "" && strings.Contains(word, "/") {
-					hit = own.holds(word)
+		p := parsed(c)
+		words := slices.Concat(p.Argv...)
+		for _, f := range p.Files {
+			words = append(words, f.Path)
+		}
+		for _, word := range words {
+			for _, dir := range dirs {
+				if p := under(dir, word); hit == "" && strings.Contains(word, "/") && (dir == "" || p != word) {
+					hit = own.holds(p)
 				}
 			}
 		}
@@ -431,6 +437,28 @@ func (j *judgement) ownFiles() *refusal {
 	}
 	return &refusal{cause: "own_files", why: "the call names files of guardproxy itself, which no tool may touch", accept: "Work on other files."}
 }
+
+// dirs are the directories in which the commands of the call may start, beside
+// that of the session.
+func (j *judgement) dirs() (out []string) {
+	found, _ := j.spec.Dirs(j.argsFor(j.spec))
+	for _, p := range j.programs {
+		for i := range p.Calls {
+			if spec, known := j.x.g.table.ByName(p.Calls[i].Tool, j.x.client); known {
+				in, _ := spec.Dirs(innerArgs(&p.Calls[i]))
+				found = append(found, in...)
+			}
+		}
+	}
+	for _, d := range found {
+		if d.Text != "" && !slices.Contains(out, d.Text) && len(out) < maxDirs {
+			out = append(out, d.Text)
+		}
+	}
+	return out
+}
+
+const maxDirs = 16 // that the words of a call's commands are looked at from
 
 const maxPaths = 4096 // that a call may name, and strings of it that are looked at as paths
 
