@@ -118,39 +118,117 @@ func pathOf(line, marker string) bool {
 // which some clients run themselves instead of a shell. command is the whole
 // command, argv what it was parsed to. whole is false when a patch is applied
 // whose paths may not all be there: it comes from elsewhere, can't be read, or
-// the shell would expand one of its paths.
+// the shell would change its text.
 func ShellPatch(command string, argv [][]string) (paths []Path, whole bool) {
-	if !slices.ContainsFunc(argv, applies) {
+	given, n := applied(argv)
+	if n == 0 {
 		return nil, true
 	}
+	text := command
+	if len(given) == 1 {
+		text = given[0] // the shell has taken off its quotes
+	} else if scripts := carriers(argv); len(scripts) == 1 {
+		text = scripts[0]
+	} else if len(scripts) > 1 {
+		n = len(scripts)
+	}
 	paths = PatchPaths(command)
-	from := strings.Index(command, "*** Begin Patch")
-	to := strings.LastIndex(command, "*** End Patch")
-	if from < 0 || to < from || CheckPatch(command[from:to]+"*** End Patch") != nil {
-		return paths, false
+	for _, p := range PatchPaths(text) {
+		if !slices.Contains(paths, p) {
+			paths = append(paths, p)
+		}
 	}
 	for _, p := range paths {
-		if strings.ContainsAny(p.Path, "$`\\") {
+		if strings.ContainsAny(p.Path, "$`") {
 			return paths, false
 		}
 	}
-	return paths, true
+	switch {
+	case n > 1:
+		return paths, false
+	case len(given) == 1:
+		return paths, CheckPatch(text) == nil
+	}
+	return paths, len(given) == 0 && fromHere(text)
 }
 
-// applies reports whether a simple command runs apply_patch, which stands first
-// or behind a command that runs what stands behind it. As a word of any other
-// command it is only a word.
-func applies(words []string) bool {
-	for i, w := range words {
-		switch name := w[strings.LastIndexByte(w, '/')+1:]; name {
-		case "apply_patch", "applypatch":
-			return true
-		case "sudo", "doas", "env", "command", "builtin", "exec", "nohup", "nice", "time", "timeout", "stdbuf", "setsid", "xargs":
-		default:
-			if i == 0 {
-				return false
+const patchBegin, patchEnd = "*** Begin Patch", "*** End Patch"
+
+// fromHere reports whether what a script applies is the one patch in it: it is
+// in the only here-document, or the only here-string, and nothing else could be
+// the input of a command.
+func fromHere(script string) bool {
+	from, to := strings.Index(script, patchBegin), strings.LastIndex(script, patchEnd)
+	if from < 0 || to < from || CheckPatch(script[from:to]+patchEnd) != nil {
+		return false
+	}
+	patch, around := script[from:to], script[:from]+script[to+len(patchEnd):]
+	if strings.Contains(strings.ReplaceAll(around, "||", ""), "|") {
+		return false
+	}
+	_, word, here := strings.Cut(script[:from], "<<")
+	word = strings.TrimLeft(strings.TrimPrefix(word, "-"), " \t")
+	switch inputs := strings.Count(around, "<"); {
+	case !here || word == "":
+		return false
+	case inputs == 3 && word[0] == '<':
+		return !strings.ContainsAny(patch, "'\"\\$`")
+	case inputs != 2:
+		return false
+	}
+	// Without quotes around its end, what stands in it is expanded, and lines of it
+	// may become others.
+	return strings.IndexByte(`'"\`, word[0]) >= 0 || !strings.ContainsAny(patch, "\\$`")
+}
+
+// applied is what follows apply_patch in the last of the commands that run it,
+// and how many do. A command that was found behind another one is the same.
+func applied(argv [][]string) (given []string, n int) {
+	wrapped := 0
+	var behind []string
+	for _, words := range argv {
+		switch at := applies(words); {
+		case at == 0:
+			n++
+			given = words[1:]
+		case at > 0:
+			wrapped++
+			behind = words[at+1:]
+		}
+	}
+	if n == 0 {
+		return behind, wrapped
+	}
+	return given, n
+}
+
+// carriers are the words, each once, that hold a patch and are no argument of
+// apply_patch: scripts for another shell, mostly.
+func carriers(argv [][]string) (out []string) {
+	for _, words := range argv {
+		for _, w := range words {
+			if strings.Contains(w, patchBegin) && !slices.Contains(out, w) {
+				out = append(out, w)
 			}
 		}
 	}
-	return false
+	return out
+}
+
+// applies is the place of apply_patch in a simple command that runs it: first, or
+// behind a command that runs what stands behind it; −1 for none. As a word of
+// any other command it is only a word.
+func applies(words []string) int {
+	for i, w := range words {
+		switch name := w[strings.LastIndexByte(w, '/')+1:]; name {
+		case "apply_patch", "applypatch":
+			return i
+		case "sudo", "doas", "env", "command", "builtin", "exec", "nohup", "nice", "time", "timeout", "stdbuf", "setsid", "xargs":
+		default:
+			if i == 0 {
+				return -1
+			}
+		}
+	}
+	return -1
 }
