@@ -312,23 +312,32 @@ func (s *responsesStream) about(kind eventKind) error {
 		}
 	}
 	n, ok := t.Int(at[eventIndex])
-	switch raw := at[eventItemID]; {
-	case !ok && at[eventIndex] >= 0:
+	if !ok && at[eventIndex] >= 0 {
 		return refuse(where(), "its output_index is no small number")
-	case ok:
-		n -= s.base
-	case t.Kind(raw) == tape.String:
-		id := t.Raw(raw)
-		if n, ok = s.ids[string(id[1:len(id)-1])]; !ok {
-			n = -1
-		}
-	default:
-		n = -1
 	}
-	if n < 0 || n >= len(s.items) {
+	// Some readers find the item by its index, others by its id: where these are
+	// two items, neither may be a call.
+	if id := at[eventItemID]; t.Kind(id) == tape.String {
+		raw := t.Raw(id)
+		m, known := s.ids[string(raw[1:len(raw)-1])]
+		if !known && bytes.IndexByte(raw, '\\') >= 0 {
+			m, known = s.ids[t.Str(id)]
+		}
+		if known {
+			if err := s.aboutItem(kind, &s.items[m]); err != nil {
+				return err
+			}
+		}
+	}
+	if n -= s.base; !ok || n < 0 || n >= len(s.items) {
 		return nil
 	}
-	switch it := &s.items[n]; {
+	return s.aboutItem(kind, &s.items[n])
+}
+
+func (s *responsesStream) aboutItem(kind eventKind, it *respItem) error {
+	where := func() string { return "event " + s.t.Str(s.at[eventType]) }
+	switch {
 	case it.kind != nil && kind == evShellOut && it.typ == ShellCall && it.done && !it.ruling.Replace:
 	case it.kind != nil || it.unknown:
 		return refuse(where(), "it is about an item of type %q", it.typ)
