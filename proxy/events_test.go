@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -197,6 +198,29 @@ func TestVerdictsAreReported(t *testing.T) {
 				t.Errorf("the log does not have %s:\n%s", c.log, r.log)
 			}
 		})
+	}
+}
+
+// That one guard refused does not hide from the log that another did, too; what
+// the same one refuses after that is counted.
+func TestFirstRefusalOfEachGuardIsLogged(t *testing.T) {
+	by := "first"
+	named := func(name string) guards.Entry {
+		return guards.Entry{Name: name, Guard: guardFunc(func(*guards.Call) guards.Verdict {
+			if by != name {
+				return guards.Verdict{}
+			}
+			return guards.Verdict{Decision: guards.Deny, Cause: guards.CausePolicy, Reason: "no"}
+		})}
+	}
+	r := newRig(t, answering(messagesStream("Bash", `{"command":"ls"}`)), func(o *Options) { o.Guards = guards.Chain{named("first"), named("second")} })
+	for _, by = range []string{"first", "second", "first"} {
+		r.send("/v1/messages", messagesAsk)
+	}
+	for guard, lines := range map[string]int{"first": 1, "second": 1} {
+		if got := len(regexp.MustCompile(`level=INFO msg="call refused: policy" .*guard=`+guard).FindAllString(r.log.String(), -1)); got != lines {
+			t.Errorf("guard %s: %d lines, want %d\n%s", guard, got, lines, r.log)
+		}
 	}
 }
 

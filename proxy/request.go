@@ -219,8 +219,15 @@ func (x *exchange) clientID() string {
 
 // once logs the first intervention of a kind in a session; later ones are
 // counted, and shown at debug level.
-func (x *exchange) once(kind string, args ...any) {
-	n := x.session.Intervened(kind)
+func (x *exchange) once(kind string, args ...any) { x.onceEach("", kind, args...) }
+
+// onceEach does it for each guard: that one refused says nothing of another.
+func (x *exchange) onceEach(guard, kind string, args ...any) {
+	key := kind
+	if guard != "" {
+		key += " by " + guard
+	}
+	n := x.session.Intervened(key)
 	args = append([]any{"session", x.session.ID(), "client", x.clientID(), "count", n}, args...)
 	if n == 1 {
 		x.h.log.Info(kind, args...)

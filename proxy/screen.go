@@ -631,9 +631,9 @@ func (j *judgement) noteVerdicts() {
 			continue
 		}
 		if v.Cause != guards.CausePolicy && v.Cause != guards.CauseCanceled {
-			j.x.once("guard broke: "+string(v.Cause), "guard", v.Guard, "tool", j.call.Name, "detail", v.Detail, "observed", v.Observed)
+			j.x.onceEach(v.Guard, "guard broke: "+string(v.Cause), "guard", v.Guard, "tool", j.call.Name, "detail", v.Detail, "observed", v.Observed)
 		} else if v.Observed {
-			j.x.once("guard observed: "+v.Decision.String(), "guard", v.Guard, "tool", j.call.Name)
+			j.x.onceEach(v.Guard, "guard observed: "+v.Decision.String(), "guard", v.Guard, "tool", j.call.Name)
 		}
 	}
 }
@@ -649,7 +649,7 @@ func (j *judgement) refuse(ref *refusal) wire.Ruling {
 	if x.held {
 		x.once(heldUpstream)
 	}
-	x.once("call refused: "+ref.cause, "tool", j.call.Name, "guard", ref.guard)
+	x.onceEach(ref.guard, "call refused: "+ref.cause, "tool", j.call.Name, "guard", ref.guard)
 	name, args := x.h.keys.Refuse(envelope.Call{Name: j.call.Name, Args: j.call.Args, Text: text}, j.target())
 	return wire.Ruling{Replace: true, Name: name, Args: args}
 }

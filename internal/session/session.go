@@ -187,7 +187,7 @@ func (s *Session) Refused(f Fingerprint) int {
 }
 
 // maxKinds bounds the kinds of interventions that a session tells apart. The
-// kinds are constants of this program; the bound only turns a mistake (a kind
+// kinds are constants of this program, some with a guard's name; the bound only turns a mistake (a kind
 // made from a client's text) into a wrong count instead of a full memory.
 const maxKinds = 64
 
