@@ -23,7 +23,7 @@ type cachecheckCmd struct {
 	JSON    bool     `name:"json" help:"One JSON object a request, instead of the table."`
 	SARIF   bool     `name:"sarif" help:"A SARIF 2.1.0 log, instead of the table."`
 	All     bool     `help:"In the table, a line for requests that only grew, too."`
-	FailOn  string   `name:"fail-on" enum:"waste,any,none" default:"waste" placeholder:"WHAT" help:"What exit code 1 stands for: waste (the default), any finding, or none."`
+	FailOn  string   `name:"fail-on" enum:"waste,any,none" default:"waste" placeholder:"WHAT" help:"What exit code 1 stands for: waste, any (every finding), or none. Default: waste."`
 	Planned string   `type:"path" placeholder:"FILE" help:"A list of changes that were meant, each with a reason: they are no waste."`
 	proveFlags
 }
@@ -42,7 +42,7 @@ compared.`
 
 func (c *cachecheckCmd) Run(ctx context.Context, std stdio) error {
 	if c.JSON && c.SARIF {
-		return withCode(exitUsage, errors.New("--json and --sarif can't both be written to stdout"))
+		return withCode(exitUsage, withHint(errors.New("--json and --sarif can't both be written to stdout"), "choose one of them"))
 	}
 	if c.Prove {
 		return c.proveFlags.run(ctx, std, c)
@@ -178,11 +178,8 @@ func (r *cacheRun) finish(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return withCode(exitInput, withHint(fmt.Errorf("interrupted after %d requests", s.Requests), "what is above covers these alone"))
 	}
-	if n := len(r.failed); n > 0 {
-		for _, err := range r.failed[:n-1] {
-			report(r.std.err, err)
-		}
-		return withCode(exitInput, r.failed[n-1])
+	if len(r.failed) > 0 {
+		return withCode(exitInput, reportAllButLast(r.std.err, r.failed))
 	}
 	switch {
 	case r.cmd.FailOn == "waste" && s.Waste > 0, r.cmd.FailOn == "any" && s.Findings > 0:
@@ -229,7 +226,10 @@ func (p *progress) add(n int) {
 	if p.size > 0 {
 		part = fmt.Sprintf("%d%% of %d MB", 100*p.read/p.size, p.size>>20)
 	}
-	fmt.Fprintf(p.w, "\r\x1b[Kguardproxy: %s: %s, %d requests", strings.Map(printable, p.name), part, p.requests)
+	if p.requests > 0 {
+		part += fmt.Sprintf(", %d requests", p.requests)
+	}
+	fmt.Fprintf(p.w, "\r\x1b[Kguardproxy: %s: %s", strings.Map(printable, p.name), part)
 }
 
 func printable(r rune) rune {

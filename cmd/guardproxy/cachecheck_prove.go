@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"github.com/guardproxy/guardproxy/cachecheck"
 	"github.com/guardproxy/guardproxy/internal/config"
@@ -26,7 +27,7 @@ import (
 type proveFlags struct {
 	Prove     bool     `help:"Prove from guardproxy's own recordings that its rewrite moved no prompt cache, instead: P1 to P7 of docs/recordings.md."`
 	Key       []string `type:"path" placeholder:"FILE" help:"With --prove: a key file whose seals are opened, beside the installation's own key. Repeat it for several."`
-	Processes int      `default:"3" placeholder:"N" help:"With --prove: in how many fresh processes each rewrite is repeated."`
+	Processes int      `default:"3" placeholder:"N" help:"With --prove: in how many fresh processes each rewrite is repeated, up to 64. Default: ${default}."`
 }
 
 // run proves the recordings at paths.
@@ -35,7 +36,7 @@ func (c *proveFlags) run(ctx context.Context, std stdio, all *cachecheckCmd) err
 		return withCode(exitUsage, withHint(errors.New("--prove goes with --json and --fail-on alone"), "run cachecheck without --prove for --sarif, --planned and --all"))
 	}
 	if c.Processes < 0 || c.Processes > 64 {
-		return withCode(exitUsage, fmt.Errorf("--processes %d: give a number up to 64", c.Processes))
+		return withCode(exitUsage, withHint(fmt.Errorf("--processes %d is not between 0 and 64", c.Processes), "leave it out to get 3"))
 	}
 	secrets, err := c.keys()
 	if err != nil {
@@ -46,12 +47,14 @@ func (c *proveFlags) run(ctx context.Context, std stdio, all *cachecheckCmd) err
 		return withCode(exitInput, err)
 	}
 	o := cachecheck.ProofOptions{Rewrite: rewriter(ring, false)}
+	var workers []*rewriterProcess
 	for n := range c.Processes {
 		w, err := startRewriter(ctx, secrets, n%2 == 1)
 		if err != nil {
 			return withCode(exitInput, fmt.Errorf("a fresh process for the proof: %w", err))
 		}
 		defer w.stop()
+		workers = append(workers, w)
 		o.Fresh = append(o.Fresh, w.rewrite)
 	}
 	p := cachecheck.NewProver(o)
@@ -59,25 +62,30 @@ func (c *proveFlags) run(ctx context.Context, std stdio, all *cachecheckCmd) err
 	if err != nil {
 		return withCode(exitInput, err)
 	}
-	var failed error
+	var failed []error
+	shown := newProgress(std.err)
 	for _, path := range files {
+		if err := proveFile(ctx, p, path, std, shown); err != nil {
+			failed = append(failed, err)
+		}
 		if ctx.Err() != nil {
-			return withCode(exitInput, errors.New("interrupted"))
+			break
 		}
-		err := proveFile(p, path, std)
-		if err != nil && failed != nil {
-			report(std.err, err)
-		} else if err != nil {
-			failed = err
-		}
+	}
+	shown.clear()
+	if ctx.Err() != nil {
+		return withCode(exitInput, withHint(errors.New("interrupted: nothing is proved"), "run it again, or on fewer recordings"))
+	}
+	if err := unanswered(workers); err != nil {
+		return withCode(exitInput, err)
 	}
 	proof := p.Proof()
 	if err := printProof(std, proof, all.JSON); err != nil {
 		return withCode(exitInput, fmt.Errorf("write the proof: %w", err))
 	}
 	switch {
-	case failed != nil:
-		return withCode(exitInput, failed)
+	case len(failed) > 0:
+		return withCode(exitInput, reportAllButLast(std.err, failed))
 	case proof.Requests == 0:
 		return withCode(exitNothing, withHint(errors.New("there is no exchange in it"), "record some with guardproxy serve --record DIR"))
 	case all.FailOn == "none":
@@ -90,17 +98,37 @@ func (c *proveFlags) run(ctx context.Context, std stdio, all *cachecheckCmd) err
 	return nil
 }
 
-func proveFile(p *cachecheck.Prover, path string, std stdio) error {
+func proveFile(ctx context.Context, p *cachecheck.Prover, path string, std stdio, shown *progress) error {
 	in := std.in
-	if path != "-" {
+	if path == "-" {
+		shown.start("stdin", 0)
+	} else {
 		f, err := os.Open(path)
 		if err != nil {
 			return withHint(err, "name recordings, or the directory that they are in")
 		}
 		defer f.Close()
+		var size int64
+		if fi, err := f.Stat(); err == nil && fi.Mode().IsRegular() {
+			size = fi.Size()
+		}
+		shown.start(path, size)
 		in = f
 	}
-	return p.Add(path, in)
+	return p.Add(path, &countedReader{untilDone{ctx, in}, shown})
+}
+
+// untilDone reads until ctx is done, so that a long file can be interrupted.
+type untilDone struct {
+	ctx context.Context
+	r   io.Reader
+}
+
+func (u untilDone) Read(b []byte) (int, error) {
+	if err := u.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return u.r.Read(b)
 }
 
 // recordingsIn are the files that paths name: of a directory the *.jsonl in it,
@@ -322,10 +350,11 @@ func readFrame(r *bufio.Reader) ([]byte, error) {
 
 // rewriterProcess is the other side.
 type rewriterProcess struct {
-	cmd *exec.Cmd
-	in  *bufio.Writer
-	end io.Closer
-	out *bufio.Reader
+	cmd  *exec.Cmd
+	in   *bufio.Writer
+	end  io.Closer
+	out  *bufio.Reader
+	gone error // why it can't be asked any more
 }
 
 func startRewriter(ctx context.Context, secrets [][]byte, cold bool) (*rewriterProcess, error) {
@@ -339,6 +368,9 @@ func startRewriter(ctx context.Context, secrets [][]byte, cold bool) (*rewriterP
 	}
 	cmd := exec.CommandContext(ctx, self, args...)
 	cmd.Stderr = os.Stderr
+	// Ctrl-C is for this process alone, which then ends the others: one that
+	// dies first would look like a rewrite that fails.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		return nil, err
@@ -350,7 +382,7 @@ func startRewriter(ctx context.Context, secrets [][]byte, cold bool) (*rewriterP
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
-	p := &rewriterProcess{cmd, bufio.NewWriterSize(in, 1<<20), in, bufio.NewReaderSize(out, 1<<20)}
+	p := &rewriterProcess{cmd: cmd, in: bufio.NewWriterSize(in, 1<<20), end: in, out: bufio.NewReaderSize(out, 1<<20)}
 	// The keys go through a pipe: arguments and the environment can be seen.
 	writeFrame(p.in, make([]byte, len(secrets)))
 	for _, k := range secrets {
@@ -365,22 +397,41 @@ func (p *rewriterProcess) rewrite(dialect string, rules, body []byte) (cachechec
 	writeFrame(p.in, rules)
 	writeFrame(p.in, body)
 	if err := p.in.Flush(); err != nil {
-		return cachecheck.Rewritten{}, fmt.Errorf("the process is gone: %w", err)
+		return p.lost(err)
 	}
 	var ans [3][]byte
 	for i := range ans {
 		var err error
 		if ans[i], err = readFrame(p.out); err != nil {
-			return cachecheck.Rewritten{}, fmt.Errorf("the process is gone: %w", err)
+			return p.lost(err)
 		}
 	}
 	if len(ans[0]) > 0 {
 		return cachecheck.Rewritten{}, errors.New(string(ans[0]))
 	}
 	if len(ans[2]) != 8 {
-		return cachecheck.Rewritten{}, errors.New("the process gave a broken answer")
+		return p.lost(errors.New("a broken answer"))
 	}
 	return cachecheck.Rewritten{Body: ans[1], Restored: int(binary.BigEndian.Uint32(ans[2])), Foreign: int(binary.BigEndian.Uint32(ans[2][4:]))}, nil
+}
+
+// lost notes that the process gave no answer.
+func (p *rewriterProcess) lost(err error) (cachecheck.Rewritten, error) {
+	if p.gone == nil {
+		p.gone = err
+	}
+	return cachecheck.Rewritten{}, fmt.Errorf("the process is gone: %w", err)
+}
+
+// unanswered is the error of a process that ended too early: what it did not
+// answer says nothing about the rewrite.
+func unanswered(processes []*rewriterProcess) error {
+	for n, p := range processes {
+		if p.gone != nil {
+			return withHint(fmt.Errorf("nothing is proved: fresh process %d ended before its work was done: %w", n+1, p.gone), "look for what ended it, such as a lack of memory; --processes 1 needs less")
+		}
+	}
+	return nil
 }
 
 func (p *rewriterProcess) stop() {

@@ -37,6 +37,56 @@ func TestCachecheckEndsOnCtrlC(t *testing.T) {
 	}
 }
 
+// endlessRecording is a recording without an end; after says what happens when
+// some of it has been read.
+type endlessRecording struct {
+	n     int
+	after func()
+}
+
+func (l *endlessRecording) Read(p []byte) (int, error) {
+	l.n++
+	switch l.n {
+	case 1:
+		return copy(p, `{"v":1,"rules":{}}`+"\n"), nil
+	case 20:
+		l.after()
+	}
+	return copy(p, `{"session":"s","dialect":"anthropic-messages","method":"POST","path":"/v1/messages","client_body":"{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":\"x\"}]}"}`+"\n"), nil
+}
+
+// TestProofEndsOnCtrlC: half of a proof is none, and what the ended processes
+// did not answer is no finding.
+func TestProofEndsOnCtrlC(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	var out, errs bytes.Buffer
+	code := run(ctx, []string{"cachecheck", "--prove", "--processes", "1", "-"}, stdio{&endlessRecording{after: cancel}, &out, &errs})
+	if code != exitInput || out.Len() > 0 || !strings.Contains(errs.String(), "error: interrupted: nothing is proved\n") {
+		t.Errorf("code %d\n%s%s", code, out.String(), errs.String())
+	}
+}
+
+// TestProofWithoutItsProcess: the same for a process that something else ended.
+func TestProofWithoutItsProcess(t *testing.T) {
+	p, err := startRewriter(t.Context(), nil, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.stop()
+	body := []byte(`{"model":"m","messages":[{"role":"user","content":"x"}]}`)
+	got, err := p.rewrite("anthropic-messages", []byte("{}"), body)
+	if err != nil || !bytes.Equal(got.Body, body) || unanswered([]*rewriterProcess{p}) != nil {
+		t.Fatalf("%q %v", got.Body, err)
+	}
+	p.cmd.Process.Kill()
+	p.cmd.Process.Wait()
+	_, err = p.rewrite("anthropic-messages", []byte("{}"), body)
+	lost := unanswered([]*rewriterProcess{{}, p})
+	if err == nil || lost == nil || !strings.Contains(lost.Error(), "fresh process 2 ended before its work was done") || hintOf(lost) == "" {
+		t.Errorf("%v, %v", err, lost)
+	}
+}
+
 // fails is a writer to which nothing can be written.
 type fails struct{}
 
@@ -82,8 +132,10 @@ func TestProgress(t *testing.T) {
 	p.start("/tmp/a\x1b.jsonl", 4<<20)
 	p.add(1 << 20)
 	p.add(1 << 20) // too soon for another line
+	p.next, p.requests = time.Now().Add(-time.Second), 7
+	p.add(1 << 20)
 	p.clear()
-	if got := w.String(); got != "\r\x1b[Kguardproxy: a?.jsonl: 25% of 4 MB, 0 requests\r\x1b[K" {
+	if got := w.String(); got != "\r\x1b[Kguardproxy: a?.jsonl: 25% of 4 MB\r\x1b[Kguardproxy: a?.jsonl: 75% of 4 MB, 7 requests\r\x1b[K" {
 		t.Errorf("%q", got)
 	}
 }

@@ -104,7 +104,7 @@ func (c *guardBenchCmd) Run(ctx context.Context, std stdio) error {
 			v := k.by[n].Check(ctx, k.call)
 			took := time.Since(start)
 			if ctx.Err() != nil {
-				return fmt.Errorf("interrupted")
+				return withCode(exitInput, fmt.Errorf("interrupted"))
 			}
 			if conformance.Broken(v) {
 				return fmt.Errorf("the guard broke: %s: %s", v.Cause, shown(v.Detail))

@@ -48,13 +48,13 @@ time or memory, exits, gives no verdict): denying is an answer, breaking is not.
 (check, case, line, want, got, detail) and, if it ended early, stopped.
 
 Exit codes: 0 all checks passed, 1 one failed, 2 usage, 3 a module that is
-refused (the reason is on stderr) or cases that can't be read.`
+refused (the reason is on stderr) or cases that can't be read (or Ctrl-C).`
 }
 
 func readCases(path string) ([]conformance.Case, error) {
 	file, _, err := readRegular(path)
 	if err != nil {
-		return nil, withCode(exitInput, err)
+		return nil, withCode(exitInput, withHint(err, "name a file of cases, one JSON object a line: guardproxy guard new writes some"))
 	}
 	cases, err := conformance.Parse(file)
 	if err != nil {
@@ -108,7 +108,7 @@ func (c *guardTestCmd) Run(ctx context.Context, std stdio) error {
 		return refused(err)
 	}
 	if ctx.Err() != nil {
-		return errors.New("interrupted")
+		return withCode(exitInput, errors.New("interrupted"))
 	}
 	report := testReport{m.name, m.sha256(), len(m.bytes), r}
 	if c.JSON {

@@ -40,7 +40,7 @@ unreadable (lines), and changes: line, file, session, id, tool, before, after
 (pass, deny or ask), cause, reason.
 
 Exit codes: 0 nothing would change, 1 something would, 2 usage, 3 a module that
-is refused or a recording that can't be read.`
+is refused or a recording that can't be read (or Ctrl-C).`
 }
 
 // replayed is the JSON of --json.
@@ -108,7 +108,7 @@ func (c *guardReplayCmd) Run(ctx context.Context, std stdio) error {
 func recordings(path string) ([]string, error) {
 	fi, err := os.Stat(path)
 	if err != nil {
-		return nil, err
+		return nil, withHint(err, "name a recording: a file of a session, or the directory of serve --record; the module comes after it")
 	}
 	if !fi.IsDir() {
 		return []string{path}, nil
@@ -156,7 +156,7 @@ func (c *guardReplayCmd) replay(ctx context.Context, file string, chain guards.C
 			}
 			o := chain.Check(ctx, judged)
 			if ctx.Err() != nil {
-				return errors.New("interrupted")
+				return withCode(exitInput, errors.New("interrupted"))
 			}
 			went := call.Verdict != record.Refuse
 			// Only its own refusal can be lifted by this guard.

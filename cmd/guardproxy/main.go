@@ -129,7 +129,7 @@ func run(ctx context.Context, args []string, io stdio) int {
 		return exited
 	}
 	if err != nil {
-		return report(io.err, withCode(exitUsage, withHint(err, "run guardproxy "+verb(args)+"--help")))
+		return report(io.err, withCode(exitUsage, withHint(err, "run guardproxy "+verb(parser, args)+"--help")))
 	}
 	return report(io.err, kctx.Run())
 }
@@ -149,12 +149,19 @@ func version() string {
 	return "guardproxy " + v + " " + info.GoVersion + " " + runtime.GOOS + "/" + runtime.GOARCH
 }
 
-// verb is the verb that a command line begins with, and a space.
-func verb(args []string) string {
-	if len(args) > 0 && slices.Contains([]string{"demo", "serve", "exec", "guard", "schema", "cachecheck", "doctor"}, args[0]) {
-		return args[0] + " "
+// verb is the verb that a command line begins with, of two words where it has
+// two, and a space.
+func verb(p *kong.Kong, args []string) (out string) {
+	at := p.Model.Node
+	for _, word := range args {
+		i := slices.IndexFunc(at.Children, func(n *kong.Node) bool { return n.Name == word && !n.Hidden })
+		if i < 0 {
+			break
+		}
+		at = at.Children[i]
+		out += word + " "
 	}
-	return ""
+	return out
 }
 
 type exitPanic struct{}
@@ -190,4 +197,17 @@ func report(w io.Writer, err error) int {
 		fmt.Fprintf(w, "guardproxy: hint: %s\n", hint)
 	}
 	return code
+}
+
+// reportAllButLast prints errors and returns the last one, for the caller to
+// return. Advice that the next error repeats is printed once.
+func reportAllButLast(w io.Writer, errs []error) error {
+	last := len(errs) - 1
+	for i, err := range errs[:last] {
+		if hintOf(err) == hintOf(errs[i+1]) {
+			err = errors.New(err.Error())
+		}
+		report(w, err)
+	}
+	return errs[last]
 }

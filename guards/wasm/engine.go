@@ -89,7 +89,7 @@ func (e *engine) rehearse(ctx context.Context) (hint string, err error) {
 			if v.Reason == "" {
 				v.Reason = "(it gave no reason)"
 			}
-			return "change guards[].config", fmt.Errorf("it refuses its configuration: %s", v.Reason)
+			return "change the config that it is given", fmt.Errorf("it refuses its configuration: %s", v.Reason)
 		}
 		detail := v.Detail
 		if v.Stderr != "" {
