@@ -444,6 +444,14 @@ func TestBadUpstreams(t *testing.T) {
 			w.Header().Set("Content-Type", "text/event-stream; charset=utf-7")
 			io.WriteString(w, start)
 		}, 502, "charset"},
+		{"another charset in a second header", func(w http.ResponseWriter, r *http.Request) {
+			w.Header()["Content-Type"] = []string{"text/event-stream", "text/event-stream; charset=utf-7"}
+			io.WriteString(w, start)
+		}, 502, "charset"},
+		{"a second encoding", func(w http.ResponseWriter, r *http.Request) {
+			w.Header()["Content-Encoding"] = []string{"identity", "br"}
+			io.WriteString(w, "x")
+		}, 502, `\"identity, br\" is not supported`},
 		{"UTF-8 by name", func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Type", `text/event-stream; charset="UTF-8"`)
 			io.WriteString(w, start)

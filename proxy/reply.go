@@ -36,12 +36,14 @@ func (x *exchange) down(w http.ResponseWriter, r *http.Request, u *url.URL, resp
 		}
 		return
 	}
-	if charset := foreignCharset(resp.Header.Get("Content-Type")); charset != "" {
-		// A client that honours it would read other text than we judge.
-		x.refuseReply(w, "charset", fmt.Sprintf("the upstream's reply says that its charset is %q, and only UTF-8 can be judged", charset))
-		return
+	for _, v := range resp.Header.Values("Content-Type") { // of several, clients take any
+		if charset := foreignCharset(v); charset != "" {
+			// A client that honours it would read other text than we judge.
+			x.refuseReply(w, "charset", fmt.Sprintf("the upstream's reply says that its charset is %q, and only UTF-8 can be judged", charset))
+			return
+		}
 	}
-	src, release, err := decoder(resp.Body, resp.Header.Get("Content-Encoding"))
+	src, release, err := decoder(resp.Body, strings.Join(resp.Header.Values("Content-Encoding"), ", "))
 	if err != nil {
 		x.refuseReply(w, "undecodable", "the upstream's reply can't be read: "+err.Error())
 		return
