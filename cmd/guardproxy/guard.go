@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
@@ -64,8 +65,12 @@ func cacheDir() string {
 	return filepath.Join(dirs.Cache, "wasm")
 }
 
-// refused is the exit code for a module that can't be a guard.
-func refused(err error) error {
+// refused is the exit code for a module that can't be a guard. Ctrl-C while it
+// was loaded says nothing about the module.
+func refused(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return withCode(exitInput, errors.New("interrupted"))
+	}
 	var load *wasm.LoadError
 	if errors.As(err, &load) {
 		return withCode(exitInput, err)

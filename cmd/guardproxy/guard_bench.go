@@ -83,7 +83,7 @@ func (c *guardBenchCmd) Run(ctx context.Context, std stdio) error {
 					if n == 1 {
 						p[0].Close()
 					}
-					return refused(fmt.Errorf("case %q: %w", k.Name, err))
+					return refused(ctx, fmt.Errorf("case %q: %w", k.Name, err))
 				}
 			}
 			pair[string(k.Config)] = p

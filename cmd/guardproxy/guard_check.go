@@ -99,13 +99,13 @@ func (c *guardTestCmd) Run(ctx context.Context, std stdio) error {
 	}
 	// Loading has limits of its own, and the code is then in the cache.
 	if _, err := load(cases[0].Config); err != nil {
-		return refused(err)
+		return refused(ctx, err)
 	}
 	timed, cancel := context.WithTimeout(ctx, c.Within)
 	defer cancel()
 	r, err := conformance.Run(timed, load, cases)
 	if err != nil {
-		return refused(err)
+		return refused(ctx, err)
 	}
 	if ctx.Err() != nil {
 		return withCode(exitInput, errors.New("interrupted"))

@@ -84,7 +84,7 @@ func (c *guardReplayCmd) Run(ctx context.Context, std stdio) error {
 	}
 	g, err := wasm.Load(ctx, m.bytes, wasm.Options{Name: m.name, Config: json.RawMessage(c.With), CacheDir: cacheDir()})
 	if err != nil {
-		return refused(err)
+		return refused(ctx, err)
 	}
 	defer g.Close()
 	r := replayed{Guard: m.name, SHA256: m.sha256(), Changes: []replayedChange{}}

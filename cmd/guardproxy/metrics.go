@@ -45,7 +45,7 @@ func countHeld(m *metrics.Metrics, h *proxy.Handler, set *guardSet, decisions *a
 func serveMetrics(cfg *config.Config, token string, m *metrics.Metrics, log *slog.Logger) (*http.Server, net.Addr, error) {
 	ln, err := net.Listen("tcp", cfg.Metrics)
 	if err != nil {
-		return nil, nil, withHint(fmt.Errorf("metrics: listen on %s: %w", cfg.Metrics, err), "choose another address under metrics in the configuration; port 0 picks a free one")
+		return nil, nil, withHint(fmt.Errorf("metrics: listen on %s: %w", cfg.Metrics, barred(err)), "choose another address under metrics in the configuration; port 0 picks a free one")
 	}
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", m.Handler())

@@ -125,7 +125,7 @@ func (c *serveCmd) Run(ctx context.Context, io stdio) error {
 	addr := cfg.Listen
 	ln, err := net.Listen("tcp", addr)
 	if err != nil {
-		return withCode(exitInput, withHint(fmt.Errorf("listen on %s: %w", addr, err), "choose another address with --listen; port 0 picks a free one"))
+		return withCode(exitInput, withHint(fmt.Errorf("listen on %s: %w", addr, barred(err)), "choose another address with --listen; port 0 picks a free one"))
 	}
 	srv := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn)}
 	served := make(chan error, 1)
@@ -153,6 +153,16 @@ func (c *serveCmd) Run(ctx context.Context, io stdio) error {
 		return fmt.Errorf("running exchanges were cut after %v", c.Drain)
 	}
 	return nil
+}
+
+// barred is why an address can't be listened on, without the address, which
+// the caller names.
+func barred(err error) error {
+	var op *net.OpError
+	if errors.As(err, &op) {
+		return op.Err
+	}
+	return err
 }
 
 // read reads the configuration and puts the flags over it.

@@ -282,7 +282,10 @@ func (d *decoder) mismatch(n ast.Node, path, want string) error {
 	hint := "write " + want + " here"
 	switch n.(type) {
 	case *ast.BoolNode, *ast.IntegerNode, *ast.FloatNode:
-		if want == "a text" {
+		switch {
+		case path == "listen" || path == "metrics":
+			hint = listenHint
+		case want == "a text":
 			hint = "put the value in quotes"
 		}
 	}

@@ -114,7 +114,7 @@ func (d *decoder) listener(c *Config) error {
 // CheckListen says what is wrong with an address to listen on, and what to do;
 // both texts are empty when nothing is.
 func CheckListen(listen string) (problem, hint string) {
-	const how = "write HOST:PORT, such as 127.0.0.1:8788; port 0 picks a free one"
+	const how = listenHint
 	host, port, err := net.SplitHostPort(listen)
 	if err != nil {
 		return "not an address to listen on", how
@@ -130,6 +130,8 @@ func CheckListen(listen string) (problem, hint string) {
 	}
 	return "", ""
 }
+
+const listenHint = "write HOST:PORT, such as 127.0.0.1:8788; port 0 picks a free one"
 
 const tokenHint = "name a file that holds a token under token_file, or listen on 127.0.0.1"
 
