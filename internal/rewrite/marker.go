@@ -12,36 +12,48 @@ import (
 // has marked. Where no tool is left before it, there is nothing to be kept; a
 // tool that has a marker already keeps its own.
 //
-// It is still a deletion: of the end of the one tool, the comma and the other
-// tool all goes but the comma, the member that is the marker, and a brace.
-func heirs(q *wire.Request, tools []*Tool, edits []wire.Edit) []wire.Edit {
+// It is still a deletion, and one edit: from the heir to the last of the tools
+// that go behind it all goes but the heir without its brace, a comma, the member
+// that is the marker, and a brace. rest are the tools that are still to be cut.
+func heirs(q *wire.Request, tools []*Tool, edits []wire.Edit) (out []wire.Edit, rest []wire.Tool) {
+	heir := -1
+	var taken []bool // by place: such an edit takes the tool away
 	for i, t := range q.Tools {
+		if i > 0 && !q.Tools[i-1].SameList(t) {
+			heir = -1
+		}
 		if !tools[i].Report.Dropped {
+			heir = i
+			continue
+		}
+		if heir < 0 {
 			continue
 		}
 		marker := q.Marker(t)
-		if marker == nil {
+		if marker == nil || q.Marker(q.Tools[heir]) != nil {
 			continue
 		}
-		heir := i - 1
-		for heir >= 0 && tools[heir].Report.Dropped {
-			heir--
-		}
-		if heir < 0 || !q.Tools[heir].SameList(t) || q.Marker(q.Tools[heir]) != nil {
-			continue
-		}
-		at := q.Tools[heir]
 		text := tools[heir].Narrowed
 		if text[0] != '{' || len(bytes.TrimSpace(text[1:len(text)-1])) == 0 {
 			continue
 		}
-		marked := slices.Concat(text[:len(text)-1], []byte{','}, marker, []byte("}"))
-		edit := wire.Edit{Start: at.Start, End: at.End, New: marked}
-		if k := slices.IndexFunc(edits, func(e wire.Edit) bool { return e.Start == at.Start && e.End == at.End }); k >= 0 {
-			edits[k] = edit // a later marker wins
-		} else {
-			edits = append(edits, edit)
+		if taken == nil {
+			taken = make([]bool, len(tools))
+		}
+		end := heir // the last one of the run
+		for end+1 < len(tools) && tools[end+1].Report.Dropped && q.Tools[end+1].SameList(t) {
+			end++
+			taken[end] = true
+		}
+		at := q.Tools[heir].Start
+		// An earlier marker of the same run gives way, as does the heir's own edit.
+		edits = slices.DeleteFunc(edits, func(e wire.Edit) bool { return e.Start == at })
+		edits = append(edits, wire.Edit{Start: at, End: q.Tools[end].End, New: slices.Concat(text[:len(text)-1], []byte{','}, marker, []byte("}"))})
+	}
+	for i, t := range q.Tools {
+		if tools[i].Report.Dropped && (taken == nil || !taken[i]) {
+			rest = append(rest, t)
 		}
 	}
-	return edits
+	return edits, rest
 }

@@ -107,7 +107,8 @@ func ApplyTo(dst []byte, q *wire.Request, body []byte, n *Narrower, keys *envelo
 		}
 	}
 	if len(gone) > 0 {
-		edits = append(heirs(q, res.Tools, edits), q.CutTools(gone)...)
+		kept, rest := heirs(q, res.Tools, edits)
+		edits = append(kept, q.CutTools(rest)...)
 		choice, pointer := q.CutChoice(gone)
 		if edits = append(edits, choice...); pointer != "" {
 			res.Removed = append(res.Removed, pointer)
