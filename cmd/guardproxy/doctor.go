@@ -22,7 +22,8 @@ func (doctorCmd) Help() string {
 	return `Tries each way of confining a command on this machine, as guardproxy exec would,
 and says which one is used, what it does not enforce, and what would improve it.
 
-Exit code: 0 if commands are fully confined; 1 if partially or not at all.`
+Exit codes: 0 if commands are fully confined, 1 if partially or not at all, 2 usage,
+3 a configuration that can't be used.`
 }
 
 // outOfReach is what no setting brings into reach.

@@ -147,3 +147,32 @@ func TestDocumentedWords(t *testing.T) {
 	}
 	walk("", reflect.TypeFor[Config]())
 }
+
+// The configurations of the README and of the page about guards are ones, and an
+// upstream that a client is pointed at by name is in the one beside it.
+func TestOtherPagesConfigurations(t *testing.T) {
+	named := regexp.MustCompile(`http://127\.0\.0\.1:8788/u/([a-z]+)`)
+	for name, block := range map[string]string{
+		"../../README.md":      "(?s)```yaml\n(upstreams:.*?)```",
+		"../../docs/guards.md": "(?s)```\n(guards:.*?)```",
+	} {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := regexp.MustCompile(block).FindSubmatch(text)
+		if m == nil {
+			t.Fatalf("%s: no configuration", name)
+		}
+		c, err := Parse(name, m[1])
+		if err != nil {
+			t.Errorf("%v", err)
+			continue
+		}
+		for _, at := range named.FindAllStringSubmatch(string(text), -1) {
+			if !slices.ContainsFunc(c.Upstreams, func(u Upstream) bool { return u.Name == at[1] }) {
+				t.Errorf("%s: %s names an upstream that its configuration does not have", name, at[0])
+			}
+		}
+	}
+}
