@@ -119,7 +119,7 @@ func (r *reader) command(argv []string, in input, depth int) {
 		return
 	}
 	r.argv = append(r.argv, argv)
-	r.unwrap(argv, 0)
+	r.unwrap(argv, in, 0)
 	r.builtin(argv, depth)
 	if strings.HasPrefix(argv[0], "/proc/") || strings.HasPrefix(argv[0], "/dev/") {
 		r.opaque = true // /proc/self/exe is the shell itself
@@ -168,7 +168,7 @@ func (r *reader) command(argv []string, in input, depth int) {
 			}
 		case "sg", "newgrp":
 			r.opaque = r.opaque || i == 0 || wraps(argv[0])
-		case "xargs", "parallel", "watch", "ssh", "at", "batch":
+		case "xargs", "parallel", "sem", "watch", "ssh", "at", "batch":
 			// They run words that come from elsewhere, or join theirs to a script.
 			r.opaque = r.opaque || i == 0 || wraps(argv[0])
 		}

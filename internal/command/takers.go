@@ -1,6 +1,9 @@
 package command
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // Programs that run commands which stand in their arguments in a form of their
 // own: an option's value, a language with a way out, a configuration. The
@@ -31,13 +34,21 @@ var takers = map[string]taker{
 	"unshare": {alone: true, values: "SGRwl", input: true},
 	"nsenter": {alone: true, values: "tSGWN", input: true},
 	"setarch": {alone: true, before: 1, input: true},
-	"proot":   {alone: true, values: "rbmwqk", input: true},
+	"proot":   {alone: true, values: "rRSbmwqk", input: true},
 
 	"fakeroot": {alone: true, values: "lbsi", input: true},
 	"firejail": {alone: true, input: true},
 
 	"entr":      {always: true},
 	"hyperfine": {always: true},
+
+	"start-stop-daemon": {always: true},
+	"dtach":             {always: true},
+	"capsh":             {always: true},
+	"abduco":            {always: true},
+	"nodemon":           {always: true},
+	"coreutils":         {options: []string{"--coreutils-prog"}},
+
 	"crontab": {args: func(args []string) bool {
 		return len(args) == 0 || args[len(args)-1] != "-l" && args[len(args)-1] != "-r"
 	}},
@@ -78,7 +89,7 @@ var takers = map[string]taker{
 	"ed":      {input: true},
 	"emacs":   {options: []string{"--eval", "-eval", "--execute", "-f", "--funcall", "-l", "--load"}},
 
-	"tar":     {options: []string{"-I", "-F", "--use-compress-program", "--to-command", "--checkpoint-action", "--info-script", "--new-volume-script", "--rsh-command", "--rmt-command"}},
+	"tar":     {args: oldTar, options: []string{"-I", "-F", "--use-compress-program", "--to-command", "--checkpoint-action", "--info-script", "--new-volume-script", "--rsh-command", "--rmt-command"}},
 	"bsdtar":  {options: []string{"--use-compress-program"}},
 	"cpio":    {options: []string{"--rsh-command"}},
 	"zip":     {options: []string{"-TT", "--unzip-command"}},
@@ -86,6 +97,10 @@ var takers = map[string]taker{
 	"scp":     {options: []string{"-S", "-o", "-D"}},
 	"sftp":    {options: []string{"-S", "-o", "-D"}, input: true},
 	"split":   {options: []string{"--filter"}},
+	"install": {options: []string{"--strip-program"}},
+	"wget":    {options: []string{"--use-askpass"}},
+	"sed":     {args: sedRuns},
+	"gsed":    {args: sedRuns},
 	"sort":    {options: []string{"--compress-program"}},
 	"tcpdump": {options: []string{"-z"}},
 	"make":    {options: []string{"--eval", "-E"}, input: true, text: func(w string) bool { return strings.HasPrefix(w, "SHELL=") }},
@@ -128,13 +143,32 @@ func takes(program string, args []string, in input) bool {
 			break
 		}
 		for _, o := range t.options {
-			rest, ok := strings.CutPrefix(w, o)
-			if ok && (rest == "" || rest[0] == '=' || len(o) == 2) {
+			if option(w, o) {
 				return true
 			}
 		}
 	}
 	return false
+}
+
+// option reports whether word w is option o, alone or with a value, in one of the
+// forms that programs take: -o, -ovalue, -xo and -xovalue, --option, --option=value, and a
+// long one cut short.
+func option(w, o string) bool {
+	switch {
+	case strings.HasPrefix(o, "--"):
+		w, _, given := strings.Cut(w, "=")
+		return w == o || len(w) > 3 && w != "--checkpoint" && strings.HasPrefix(o, w) && (given || len(w) > 4)
+	case len(o) == 2:
+		return isCluster(w) && w[0] == '-' && strings.IndexByte(w[1:], o[1]) >= 0
+	}
+	rest, ok := strings.CutPrefix(w, o)
+	return ok && (rest == "" || rest[0] == '=')
+}
+
+// oldTar: the first word of tar's is a cluster without a dash.
+func oldTar(args []string) bool {
+	return len(args) > 0 && !strings.HasPrefix(args[0], "-") && strings.ContainsAny(args[0], "IF") && strings.Trim(args[0], "AcdrtuxBbCfFgGhIijJklLMmNnOoPpRSsUvVWwXzZa") == ""
 }
 
 // operands counts the words that are neither options nor values of those one-letter
@@ -216,25 +250,24 @@ func gitRuns(args []string) bool {
 		first = rest[0]
 	}
 	options := map[string][]string{
-		"rebase":    {"-x", "--exec", "--exec="},
-		"difftool":  {"-x", "--extcmd", "--extcmd="},
-		"grep":      {"-O", "--open-files-in-pager", "--open-files-in-pager="},
-		"clone":     {"-c", "--config", "--config=", "-u", "--upload-pack", "--upload-pack=", "--template", "--template="},
-		"fetch":     {"--upload-pack", "--upload-pack="},
-		"pull":      {"--upload-pack", "--upload-pack="},
-		"ls-remote": {"--upload-pack", "--upload-pack=", "--exec", "--exec="},
-		"push":      {"--receive-pack", "--receive-pack=", "--exec", "--exec="},
-		"archive":   {"--exec", "--exec="},
+		"rebase":    {"-x", "--exec"},
+		"difftool":  {"-x", "--extcmd"},
+		"grep":      {"-O", "--open-files-in-pager"},
+		"clone":     {"-c", "--config", "-u", "--upload-pack", "--template"},
+		"fetch":     {"--upload-pack"},
+		"pull":      {"--upload-pack"},
+		"ls-remote": {"--upload-pack", "--exec"},
+		"push":      {"--receive-pack", "--exec"},
+		"archive":   {"--exec"},
 	}[sub]
 	for _, w := range rest {
 		if strings.HasPrefix(w, "ext::") {
 			return true
 		}
-		name, _, has := strings.Cut(w, "=")
-		if has {
-			name += "="
+		if w == "--" {
+			break
 		}
-		if among(options, name) {
+		if slices.ContainsFunc(options, func(o string) bool { return option(w, o) }) {
 			return true
 		}
 	}

@@ -23,11 +23,14 @@ const MaxWrappers = 8
 type wrapper struct {
 	values  string   // one-letter options with a value
 	long    []string // long options with a value, without dashes
+	two     []string // long options with two values
 	flags   []string // long options without one
 	before  int      // words before the command
+	perhaps bool     // or none
 	assigns bool     // NAME=value may stand before it
 	subs    []string // only after one of these words, which is the program's first
 	stop    string   // one-letter options after which the words are no command
+	dashes  bool     // what stands behind a -- is a command, too, wherever that is
 }
 
 var wrappers = map[string]wrapper{
@@ -45,12 +48,15 @@ var wrappers = map[string]wrapper{
 	"time": {values: "fo", long: []string{"format", "output"}}, "timeout": {values: "ks", long: []string{"kill-after", "signal"}, flags: []string{"foreground", "preserve-status", "verbose"}, before: 1},
 	"gtimeout": {values: "ks", before: 1}, "stdbuf": {values: "ioe"}, "chrt": {before: 1, values: "TPD"}, "taskset": {before: 1, stop: "p"},
 	"caffeinate": {values: "tw"}, "unbuffer": {}, "chronic": {}, "eatmydata": {}, "rlwrap": {}, "faketime": {before: 1},
-	"fakeroot": {values: "lbsi"}, "proot": {values: "rbmwqk"}, "chroot": {before: 1, long: []string{"userspec", "groups"}},
-	"unshare": {values: "SGRwl"}, "nsenter": {values: "tSGWN"}, "setarch": {before: 1}, "linux32": {}, "linux64": {},
-	"firejail": {}, "bwrap": {}, "systemd-run": {values: "pEtHMu"}, "cgexec": {values: "g"}, "prlimit": {}, "numactl": {values: "NCmpbi"},
+	"fakeroot": {values: "lbsi"}, "proot": {values: "rRSbmwqk"}, "chroot": {before: 1, long: []string{"userspec", "groups"}},
+	"unshare": {values: "SGRwl"}, "nsenter": {values: "tSGWN"}, "setarch": {before: 1, perhaps: true}, "linux32": {}, "linux64": {},
+	"firejail": {}, "bwrap": {long: []string{"args", "argv0", "bind-fd", "cap-add", "cap-drop", "chdir", "dev", "dir", "exec-label", "file-label", "gid", "hostname", "info-fd", "json-status-fd", "lock-file", "mqueue", "perms", "proc", "remount-ro", "seccomp", "size", "sync-fd", "tmpfs", "uid", "unsetenv", "userns"},
+		two:   []string{"bind", "bind-data", "bind-try", "chmod", "dev-bind", "dev-bind-try", "file", "ro-bind", "ro-bind-data", "ro-bind-try", "setenv", "symlink"},
+		flags: []string{"as-pid-1", "clearenv", "die-with-parent", "disable-userns", "new-session", "unshare-all", "share-net", "unshare-user", "unshare-user-try", "unshare-ipc", "unshare-pid", "unshare-net", "unshare-uts", "unshare-cgroup", "unshare-cgroup-try"}, dashes: true},
+	"systemd-run": {values: "pEtHMu"}, "cgexec": {values: "g"}, "prlimit": {}, "numactl": {values: "NCmpbi"},
 	"dbus-run-session": {}, "xvfb-run": {values: "nsefw"}, "tini": {}, "dumb-init": {},
 	"strace": {values: "eopsuPEabIOSUX"}, "ltrace": {values: "eopsunalX"}, "valgrind": {}, "gdb": {subs: []string{"--args"}},
-	"perf": {subs: []string{"stat", "record", "trace"}, values: "eopFcC"}, "flock": {values: "wE", before: 1, stop: "c"},
+	"perf": {subs: []string{"stat", "record", "trace"}, values: "eopFcCrIxtuGDmjkwN"}, "flock": {values: "wE", before: 1, stop: "c"},
 	"xargs": {values: "IELndPsa", long: []string{"max-args", "max-procs", "max-lines", "max-chars", "arg-file", "delimiter", "process-slot-var"},
 		flags: []string{"null", "no-run-if-empty", "verbose", "interactive", "open-tty", "exit", "replace"}},
 	"parallel": {values: "jnaSNLP"}, "watch": {values: "ndi", long: []string{"interval"}, flags: []string{"differences", "color", "no-title", "beep", "errexit", "chgexit"}},
@@ -61,18 +67,42 @@ var wrappers = map[string]wrapper{
 	"npm": {subs: []string{"exec", "x"}}, "pnpm": {subs: []string{"exec", "dlx"}}, "yarn": {subs: []string{"exec", "dlx"}}, "bun": {subs: []string{"x"}},
 	"pipx": {subs: []string{"run"}}, "uv": {subs: []string{"run"}, long: []string{"with", "python", "project", "directory", "extra", "group"}}, "poetry": {subs: []string{"run"}}, "pipenv": {subs: []string{"run"}},
 	"pdm": {subs: []string{"run"}}, "hatch": {subs: []string{"run"}}, "rye": {subs: []string{"run"}}, "conda": {subs: []string{"run"}, values: "np"}, "micromamba": {subs: []string{"run"}, values: "np"},
-	"bundle": {subs: []string{"exec"}}, "mise": {subs: []string{"exec", "x"}}, "rtx": {subs: []string{"exec", "x"}}, "nix": {subs: []string{"develop", "shell"}, stop: "c"},
+	"bundle": {subs: []string{"exec"}}, "mise": {subs: []string{"exec", "x"}, dashes: true}, "rtx": {subs: []string{"exec", "x"}, dashes: true}, "nix": {subs: []string{"develop", "shell"}, stop: "c"},
+
+	"run0": {values: "uDgH", long: []string{"user", "group", "chdir", "unit", "property", "description", "slice", "nice", "setenv", "background", "machine"}}, "choom": {values: "np", dashes: true}, "ssh-agent": {values: "aEtPO"}, "dbus-launch": {flags: []string{"exit-with-session", "sh-syntax"}, dashes: true},
+	"systemd-inhibit": {}, "systemd-cat": {values: "tp"}, "logsave": {before: 1}, "ifne": {}, "setuidgid": {before: 1}, "s6-setuidgid": {before: 1}, "chpst": {values: "uUbemdoptfrc/"}, "softlimit": {values: "adfmostclrp"},
+	"envdir": {before: 1}, "envuidgid": {before: 1}, "setlock": {before: 1}, "dotenv": {values: "fev", dashes: true}, "proxychains": {values: "f"}, "proxychains4": {values: "f"}, "torsocks": {values: "aPup"}, "torify": {}, "tsocks": {},
+	"cpulimit": {values: "plec", dashes: true}, "schedtool": {values: "pnae"}, "daemonize": {values: "acepoulE"}, "catchsegv": {}, "arch": {}, "sem": {values: "jnaSNLP"}, "tsp": {values: "LDNEgmpW"}, "nq": {}, "watchexec": {values: "wefidsn", dashes: true},
+	loader: {long: []string{"library-path", "preload", "audit", "inhibit-rpath", "argv0", "glibc-hwcaps-prepend", "glibc-hwcaps-mask"}, flags: []string{"list", "verify", "inhibit-cache", "list-tunables", "list-diagnostics"}},
 }
 
+// loader stands for the programs that load others, which are called by the
+// machine that they are for: ld-linux-x86-64.so.2, ld-musl-aarch64.so.1.
+const loader = "ld.so"
+
 // unwrap adds the commands that argv runs out of its own words.
-func (r *reader) unwrap(argv []string, depth int) {
+func (r *reader) unwrap(argv []string, in input, depth int) {
 	for _, inner := range carried(argv) {
 		if len(r.argv) >= MaxCommands || depth == MaxWrappers {
 			r.opaque = true
 			return
 		}
 		r.argv = append(r.argv, inner)
-		r.unwrap(inner, depth+1)
+		r.opaque = r.opaque || brings(inner, in)
+		r.unwrap(inner, in, depth+1)
+	}
+}
+
+// brings reports whether a command runs what is not among its words. Scripts are
+// read wherever they stand, and no matter of this.
+func brings(argv []string, in input) bool {
+	switch n := name(argv[0]); n {
+	case "python", "python2", "python3", "perl", "ruby", "node", "nodejs", "bun", "deno", "php", "lua", "Rscript", "osascript", "tclsh":
+		return !in.known && readsProgram(argv[1:])
+	case "fish", "pwsh", "powershell", "cmd", "nu", "elvish", "xonsh", "csh", "tcsh", "sg", "newgrp", "xargs", "parallel", "sem", "watch", "ssh", "at", "batch":
+		return true
+	default:
+		return takes(n, argv[1:], in)
 	}
 }
 
@@ -85,6 +115,9 @@ func carried(argv []string) [][]string {
 	case "fd", "fdfind":
 		return after(argv, "-x", "-X", "--exec", "--exec-batch")
 	}
+	if strings.HasPrefix(program, "ld-linux") || strings.HasPrefix(program, "ld-musl") || strings.HasPrefix(program, "ld.so") || strings.HasPrefix(program, "ld64.so") {
+		program = loader
+	}
 	w, ok := wrappers[program]
 	if !ok {
 		return nil
@@ -92,7 +125,9 @@ func carried(argv []string) [][]string {
 	args := argv[1:]
 	if len(w.subs) > 0 {
 		for len(args) > 1 && strings.HasPrefix(args[0], "-") && !slices.Contains(w.subs, args[0]) {
-			args = args[1:]
+			if args = args[1:]; len(args) > 1 && !strings.HasPrefix(args[0], "-") && !slices.Contains(w.subs, args[0]) {
+				args = args[1:] // the option's value
+			}
 		}
 		if len(args) == 0 || !slices.Contains(w.subs, args[0]) {
 			return nil
@@ -107,17 +142,27 @@ func carried(argv []string) [][]string {
 func (w wrapper) commands(args []string) [][]string {
 	before := w.before
 	var doubtful [][]string
+	if i := slices.Index(args, "--"); w.dashes && i >= 0 && i+1 < len(args) {
+		doubtful = append(doubtful, args[i+1:])
+	}
 	for i := 0; i < len(args); i++ {
 		a := args[i]
 		switch {
 		case a == "--":
-			if i+1+before < len(args) {
-				return append(doubtful, args[i+1+before:])
+			for i++; w.assigns && i < len(args) && strings.IndexByte(args[i], '=') > 0; i++ {
+			}
+			if i+before < len(args) && !contains(doubtful, args[i+before:]) {
+				return append(doubtful, args[i+before:])
 			}
 			return doubtful
+		case a == "-" && w.assigns: // env's -i
 		case strings.HasPrefix(a, "--"):
 			option, _, given := strings.Cut(a[2:], "=")
 			if given || slices.Contains(w.flags, option) {
+				continue
+			}
+			if slices.Contains(w.two, option) {
+				i += 2
 				continue
 			}
 			if i++; !slices.Contains(w.long, option) && i < len(args) {
@@ -144,12 +189,19 @@ func (w wrapper) commands(args []string) [][]string {
 			}
 		case w.assigns && strings.IndexByte(a, '=') > 0:
 		case before > 0:
-			before--
+			if before--; w.perhaps {
+				doubtful = append(doubtful, args[i:])
+			}
 		default:
 			return append(doubtful, args[i:])
 		}
 	}
 	return doubtful
+}
+
+// contains reports whether one of the commands is words; all are ends of one list.
+func contains(commands [][]string, words []string) bool {
+	return slices.ContainsFunc(commands, func(c []string) bool { return len(c) == len(words) })
 }
 
 // after lists the commands that stand after one of the options, each up to a
