@@ -49,7 +49,7 @@ var wrappers = map[string]wrapper{
 	"gtimeout": {values: "ks", before: 1}, "stdbuf": {values: "ioe"}, "chrt": {before: 1, values: "TPD"}, "taskset": {before: 1, stop: "p"},
 	"caffeinate": {values: "tw"}, "unbuffer": {}, "chronic": {}, "eatmydata": {}, "rlwrap": {}, "faketime": {before: 1},
 	"fakeroot": {values: "lbsi"}, "proot": {values: "rRSbmwqk"}, "chroot": {before: 1, long: []string{"userspec", "groups"}},
-	"unshare": {values: "SGRwl"}, "nsenter": {values: "tSGWN"}, "setarch": {before: 1, perhaps: true}, "linux32": {}, "linux64": {},
+	"unshare": {values: "SGRwl"}, "nsenter": {values: "tSGWN"}, "setarch": {before: 1, perhaps: true}, "linux32": {}, "linux64": {}, "i386": {}, "uname26": {}, "cmake": {subs: []string{"-E"}},
 	"firejail": {}, "bwrap": {long: []string{"args", "argv0", "bind-fd", "cap-add", "cap-drop", "chdir", "dev", "dir", "exec-label", "file-label", "gid", "hostname", "info-fd", "json-status-fd", "lock-file", "mqueue", "perms", "proc", "remount-ro", "seccomp", "size", "sync-fd", "tmpfs", "uid", "unsetenv", "userns"},
 		two:   []string{"bind", "bind-data", "bind-try", "chmod", "dev-bind", "dev-bind-try", "file", "ro-bind", "ro-bind-data", "ro-bind-try", "setenv", "symlink"},
 		flags: []string{"as-pid-1", "clearenv", "die-with-parent", "disable-userns", "new-session", "unshare-all", "share-net", "unshare-user", "unshare-user-try", "unshare-ipc", "unshare-pid", "unshare-net", "unshare-uts", "unshare-cgroup", "unshare-cgroup-try"}, dashes: true},
@@ -117,6 +117,10 @@ func carried(argv []string) [][]string {
 	}
 	if strings.HasPrefix(program, "ld-linux") || strings.HasPrefix(program, "ld-musl") || strings.HasPrefix(program, "ld.so") || strings.HasPrefix(program, "ld64.so") {
 		program = loader
+	}
+	if len(program) > 1 && program[0] == '-' {
+		// Behind the keyword time, which in some shells is the program.
+		return wrappers["time"].commands(argv)
 	}
 	w, ok := wrappers[program]
 	if !ok {

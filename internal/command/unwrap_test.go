@@ -76,6 +76,10 @@ func TestUnwrap(t *testing.T) {
 		{"setarch x86_64 rm x", "x86_64 rm x ; rm x"},
 		{"choom -n 5 -- rm x", "rm x"},
 		{"npm install exec", ""},
+		{"time -f %e -o x rm y", "rm y"},
+		{"time -- rm x", "rm x"},
+		{"cmake -E env A=1 rm x", "env A=1 rm x ; rm x"},
+		{"cmake -S . -B build", ""},
 		{"ls sudo rm x", ""},
 		{"git commit", ""},
 	} {
