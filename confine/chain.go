@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 )
 
 // Options say where a [Chain] looks. The zero value is what a program needs
@@ -43,9 +44,10 @@ const LauncherName = "guardproxy-launch"
 type Chain struct {
 	opts   Options
 	once   sync.Once
-	rung   rung      // the first that passed its probe
-	passed []Missing // the rungs before it
-	err    error     // *Unavailable if none did
+	found  atomic.Bool // once is done
+	rung   rung        // the first that passed its probe
+	passed []Missing   // the rungs before it
+	err    error       // *Unavailable if none did
 }
 
 // rung is one way of confining a command.
@@ -61,12 +63,63 @@ func New(o Options) *Chain { return &Chain{opts: o} }
 
 // Confine implements [Confiner].
 func (c *Chain) Confine(argv []string, p Policy) (Prepared, error) {
+	if err := c.check(argv, p); err != nil {
+		return Prepared{}, err
+	}
+	c.once.Do(func() {
+		c.rung, c.passed, c.err = find(c.opts)
+		c.found.Store(true)
+	})
+	if c.err != nil {
+		return Prepared{}, c.err
+	}
+	prepared, err := prepare(c.rung, argv, p)
+	prepared.Enforcement.Passed = slices.Clone(c.passed)
+	return prepared, err
+}
+
+// Attempt is Confine without the probe, for a program that runs one command and
+// ends. What it prepares is the best profile of the first rung, which nothing
+// has tried here yet: the launcher tries it, for this very command, before it
+// becomes the command. If package confine/run then says that the runner failed,
+// the command has not run, and Confine finds out what works here.
+//
+// Where there is nothing to expect of the first rung, or no place to try it at,
+// Attempt is Confine; [Prepared.Unproven] tells the two apart.
+func (c *Chain) Attempt(argv []string, p Policy) (Prepared, error) {
+	if !c.found.Load() {
+		if err := c.check(argv, p); err != nil {
+			return Prepared{}, err
+		}
+		if r := likely(c.opts); r != nil {
+			if prepared, err := prepare(r, argv, p); err == nil {
+				if prepared.checked {
+					prepared.unproven = true
+					return prepared, nil
+				}
+				prepared.Close()
+			}
+		}
+	}
+	return c.Confine(argv, p)
+}
+
+// prepare prepares a command that has passed check.
+func prepare(r rung, argv []string, p Policy) (Prepared, error) {
+	if err := p.checkRunners(r.runners()); err != nil {
+		return Prepared{}, err
+	}
+	return r.prepare(argv, p)
+}
+
+// check refuses a command or a policy that no rung can hold.
+func (c *Chain) check(argv []string, p Policy) error {
 	if len(argv) == 0 || argv[0] == "" {
-		return Prepared{}, &Refused{Reason: "no command given"}
+		return &Refused{Reason: "no command given"}
 	}
 	for _, a := range argv {
 		if strings.ContainsRune(a, 0) {
-			return Prepared{}, &Refused{Reason: "a NUL byte in an argument can't be passed to a command"}
+			return &Refused{Reason: "a NUL byte in an argument can't be passed to a command"}
 		}
 	}
 	// A policy is refused on every machine alike, whatever it can run.
@@ -74,19 +127,7 @@ func (c *Chain) Confine(argv []string, p Policy) (Prepared, error) {
 	if c.opts.Homes != nil {
 		homes = append(homes, c.opts.Homes()...)
 	}
-	if err := p.check(homes, nil); err != nil {
-		return Prepared{}, err
-	}
-	c.once.Do(func() { c.rung, c.passed, c.err = find(c.opts) })
-	if c.err != nil {
-		return Prepared{}, c.err
-	}
-	if err := p.checkRunners(c.rung.runners()); err != nil {
-		return Prepared{}, err
-	}
-	prepared, err := c.rung.prepare(argv, p)
-	prepared.Enforcement.Passed = slices.Clone(c.passed)
-	return prepared, err
+	return p.check(homes, nil)
 }
 
 // launcher returns the launcher's absolute path.

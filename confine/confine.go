@@ -31,6 +31,11 @@
 // readable where the rung claims to cover it. A command that merely starts
 // proves nothing.
 //
+// On top of that the launcher checks the sandbox of each command, as the last
+// thing before it becomes the command ([CheckSpec]); what it finds open is a
+// failure of the runner. A program that runs one command and ends need not pay
+// for the probe, too: [Chain.Attempt].
+//
 // When no rung works, Confine returns [*Unavailable]. There is no way to ask
 // for "as much as possible": a caller that wants to run unconfined runs the
 // command itself.
@@ -204,7 +209,7 @@ type Pipe string
 
 const (
 	// LauncherPipe is written by package confine/launch and closed by its
-	// execve: "ready\n" just before that, then "exec: …\n" if the command
+	// execve: "ready WORD\n" just before that (see [CheckSpec]), then "exec: …\n" if the command
 	// could not be executed, or "fatal: …\n" alone.
 	LauncherPipe Pipe = "launcher"
 	// BubblewrapPipe is bwrap's --json-status-fd: {"child-pid": N, …} when the
@@ -235,7 +240,19 @@ type Prepared struct {
 	policy Policy
 	temp   string
 	ward   *ward.Ward
+	// checked says that the launcher is to check its sandbox; unproven, that
+	// nothing else has shown that this machine can confine like this.
+	checked, unproven bool
+	word              string
 }
+
+// Ready is the line by which LauncherPipe says that the command is about to run.
+// Any other line means that it is not.
+func (p Prepared) Ready() string { return "ready " + p.word + "\n" }
+
+// Unproven says that the command was prepared by [Chain.Attempt], and that only
+// the launcher's check of itself will tell whether the profile holds.
+func (p Prepared) Unproven() bool { return p.unproven }
 
 // Policy is what the command was prepared for.
 func (p Prepared) Policy() Policy { return p.policy }

@@ -52,7 +52,7 @@ func probe(r rung) error {
 		return err
 	}
 	p := Policy{Mode: WorkspaceWrite, Workspace: workspace, Masks: []string{own}}
-	prepared, err := r.prepare([]string{inside(r), ProbeArg, string(text)}, p)
+	prepared, err := r.prepare([]string{launcherFor(r), ProbeArg, string(text)}, p)
 	if err != nil {
 		return err
 	}
@@ -78,8 +78,8 @@ func probe(r rung) error {
 	return nil
 }
 
-// inside is where the launcher is found by what r runs.
-func inside(r rung) string {
+// launcherFor is where the launcher is found by what r runs.
+func launcherFor(r rung) string {
 	if l, ok := r.(*landlock); ok {
 		return l.launcher
 	}

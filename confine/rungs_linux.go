@@ -5,6 +5,7 @@ package confine
 import (
 	"bufio"
 	"cmp"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -117,6 +118,29 @@ type bubblewrap struct {
 	landlock  int
 }
 
+// likely returns the rung that find returns on an ordinary machine, without a
+// probe; nil where find has to look closer.
+func likely(o Options) rung {
+	launcher, err := o.launcher()
+	if err != nil || len(o.Runner) > 0 {
+		return nil
+	}
+	bwrap, err := findBwrap(o.Path)
+	if err != nil {
+		return nil
+	}
+	best := bestBubblewrap([]string{bwrap}, launcher, landlockABI())
+	return &best
+}
+
+// bestBubblewrap is the rung with all that it can do.
+func bestBubblewrap(command []string, launcher string, abi int) bubblewrap {
+	if abi < minLandlock {
+		abi = 0 // mounts and namespaces hold; ABI 1 would only forbid moving files
+	}
+	return bubblewrap{command: command, launcher: resolved(launcher), freshProc: true, renames: true, landlock: abi}
+}
+
 func findBubblewrap(o Options, launcher string, abi int) (rung, *Missing) {
 	command := o.Runner
 	if len(command) == 0 {
@@ -128,10 +152,7 @@ func findBubblewrap(o Options, launcher string, abi int) (rung, *Missing) {
 	} else if st, err := os.Stat(command[0]); !filepath.IsAbs(command[0]) || err != nil || !st.Mode().IsRegular() || st.Mode()&0o111 == 0 {
 		return nil, &Missing{runBubblewrap, fmt.Sprintf("the configured runner %q can't be executed", command[0]), "correct confine.runner"}
 	}
-	best := bubblewrap{command: command, launcher: resolved(launcher), freshProc: true, renames: true, landlock: abi}
-	if abi < minLandlock {
-		best.landlock = 0 // mounts and namespaces hold; ABI 1 would only forbid moving files
-	}
+	best := bestBubblewrap(command, launcher, abi)
 	// A container may cover parts of /proc; the kernel then refuses a fresh
 	// one. Everything else may still work. Root in a container may have to
 	// make a user namespace, as users do, to be allowed the others.
@@ -199,7 +220,7 @@ func (b *bubblewrap) runners() []string { return []string{b.command[0], b.launch
 
 func (b *bubblewrap) prepare(argv []string, p Policy) (_ Prepared, err error) {
 	s := b.look(p)
-	prepared := Prepared{policy: p}
+	prepared := Prepared{policy: p, word: rand.Text()}
 	defer func() {
 		if err != nil {
 			prepared.Close()
@@ -225,6 +246,15 @@ func (b *bubblewrap) prepare(argv []string, p Policy) (_ Prepared, err error) {
 		s.temp = temp
 	}
 	args, spec := bwrapArgs(s, p, argv)
+	spec.Check = CheckSpec{
+		Word:    prepared.word,
+		Outside: outside(spec.Write, s.emptied),
+		Inside:  inside(slices.Concat(WritableRoots(p), s.grants)),
+		Temp:    "/tmp",
+		Covered: slices.Concat(s.maskDirs, s.maskFiles),
+		Mounts:  true,
+	}
+	prepared.checked = spec.Check.Outside != ""
 	if prepared.Instructions, err = json.Marshal(spec); err != nil {
 		return Prepared{}, err
 	}
@@ -456,7 +486,7 @@ func (l *landlock) runners() []string { return []string{l.launcher} }
 func (l *landlock) prepare(argv []string, p Policy) (_ Prepared, err error) {
 	// /tmp is shared with every program of the user, so the command gets a
 	// directory in it instead.
-	prepared := Prepared{policy: p, Pipes: []Pipe{LauncherPipe, InstructionsPipe}}
+	prepared := Prepared{policy: p, word: rand.Text(), Pipes: []Pipe{LauncherPipe, InstructionsPipe}}
 	defer func() {
 		if err != nil {
 			prepared.Close()
@@ -498,6 +528,16 @@ func (l *landlock) prepare(argv []string, p Policy) (_ Prepared, err error) {
 		// limit is the command's, the count is the user's.
 		spec.Processes = n + processLimit
 	}
+	spec.Check = CheckSpec{
+		Word:    prepared.word,
+		Outside: outside(spec.Write, nil),
+		Inside:  inside(roots),
+		Temp:    temp,
+		Covered: slices.DeleteFunc(slices.Clone(spec.Hide), func(h string) bool {
+			return slices.ContainsFunc(roots, func(r string) bool { return Within(h, r) }) // and listed as readable
+		}),
+	}
+	prepared.checked = spec.Check.Outside != ""
 	if prepared.Instructions, err = json.Marshal(spec); err != nil {
 		return Prepared{}, err
 	}

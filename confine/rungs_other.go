@@ -14,6 +14,8 @@ func find(Options) (rung, []Missing, error) {
 	}}
 }
 
+func likely(Options) rung { return nil }
+
 func diagnose(Options) (abi int, states []RungState) {
 	_, _, err := find(Options{})
 	for _, m := range err.(*Unavailable).Rungs {

@@ -14,7 +14,7 @@ package confine
 
 const (
 	// LaunchArg is the first argument of a process that is to confine itself.
-	LaunchArg = "__guardproxy-launch/2"
+	LaunchArg = "__guardproxy-launch/3"
 	// ProbeArg is the first argument of a process that shows, from inside,
 	// what a profile lets it do.
 	ProbeArg = "__guardproxy-probe/1"
@@ -66,6 +66,31 @@ type LaunchSpec struct {
 	Alone bool `json:"alone,omitempty"`
 	// StatusFD is the descriptor of the [LauncherPipe], 0 for none.
 	StatusFD int `json:"status_fd,omitempty"`
+	// Check is what the launcher tries before it becomes the command.
+	Check CheckSpec `json:"check"`
+}
+
+// CheckSpec is what the launcher tries on itself, as the last thing before it
+// becomes the command. What comes out otherwise is fatal: the command does not
+// run.
+type CheckSpec struct {
+	// Word is repeated in the [LauncherPipe] behind "ready": only a launcher
+	// that has read these instructions can say it.
+	Word string `json:"word,omitempty"`
+	// Outside is a directory in which whoever wrote the instructions could
+	// make a file, and the command must not; "" for none.
+	Outside string `json:"outside,omitempty"`
+	// Inside are directories that both may write, by what mounts and modes say:
+	// a file made there, even one without a name, would wake whoever watches.
+	Inside []string `json:"inside,omitempty"`
+	// Temp is the command's own temporary directory, in which a file is made.
+	Temp string `json:"temp,omitempty"`
+	// Covered are files and directories of which nothing can be read.
+	Covered []string `json:"covered,omitempty"`
+	// Mounts says that mounts keep the command from Outside and cover Covered.
+	// Then Outside is tried before Landlock is applied, too: each layer has to
+	// hold by itself.
+	Mounts bool `json:"mounts,omitempty"`
 }
 
 // ProbeSpec is what the probe tries. Each field is a path; an empty one is

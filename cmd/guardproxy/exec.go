@@ -182,10 +182,34 @@ func (c *execCmd) run(ctx context.Context, io stdio, argv []string, signals <-ch
 		return confined.Result{}, err
 	}
 	out.Workspace = policy.Workspace
-	prepared, err := chainFor(runner).Confine(argv, policy)
+	chain := chainFor(runner)
+	prepare := chain.Attempt
+	if _, file := io.in.(*os.File); c.Verbose || c.stdin() && !file {
+		prepare = chain.Confine // what is said before the command runs has to be known by then
+	}
+	prepared, err := prepare(argv, policy)
 	if err != nil {
 		return confined.Result{}, fmt.Errorf("exec: %w", err)
 	}
+	result, err := c.start(ctx, io, prepared, signals, out)
+	var failure *confined.Failure
+	if prepared.Unproven() && errors.As(err, &failure) {
+		// Nothing has run. The probes say what works instead, or why nothing does.
+		out.Runner, out.Enforcement, out.NotEnforced = "", "", nil
+		if prepared, err = chain.Confine(argv, policy); err != nil {
+			return confined.Result{}, fmt.Errorf("exec: %w", err)
+		}
+		result, err = c.start(ctx, io, prepared, signals, out)
+	}
+	if err != nil {
+		out.RunnerFailure = true
+		return result, fmt.Errorf("exec: %w", err)
+	}
+	return result, nil
+}
+
+// start runs a prepared command, and closes it.
+func (c *execCmd) start(ctx context.Context, io stdio, prepared confine.Prepared, signals <-chan os.Signal, out *execReport) (confined.Result, error) {
 	defer prepared.Close()
 	e := prepared.Enforcement
 	out.Runner, out.Enforcement, out.NotEnforced = e.Runner, string(e.Level), e.Missing
@@ -208,8 +232,7 @@ func (c *execCmd) run(ctx context.Context, io stdio, argv []string, signals <-ch
 	}
 	result, err := confined.Run(ctx, prepared, o)
 	if err != nil {
-		out.RunnerFailure = true
-		return result, fmt.Errorf("exec: %w", err)
+		return result, err
 	}
 	out.Denial = prepared.Classify(confine.Outcome{ExitCode: result.ExitCode, Stderr: said.text(), Refused: result.Refused, Could: confine.Could})
 	if c.Verbose {

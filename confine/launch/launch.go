@@ -13,7 +13,8 @@
 // The order inside is the order in which each step still works: inherited
 // descriptors are marked to close, resource limits are set, new privileges are
 // renounced, capabilities go, then Landlock, then the system call filter, which
-// forbids some of what came before it. All of it is done on one locked thread,
+// forbids some of what came before it. Then it tries what the command must not be
+// able to do (check_linux.go), and gives up if it can. All of it is done on one locked thread,
 // and execve makes that thread the whole process; so no other thread has to be
 // restricted, and none survives.
 //

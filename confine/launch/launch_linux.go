@@ -42,7 +42,7 @@ func launch(args []string) int {
 	if err := restrict(spec); err != nil {
 		return st.fatal(err)
 	}
-	return st.become(argv, confine.Env(os.Environ(), spec.Env))
+	return st.become(spec.Check.Word, argv, confine.Env(os.Environ(), spec.Env))
 }
 
 // maxInstructions bounds what is read, in bytes.
@@ -90,6 +90,11 @@ func restrict(spec confine.LaunchSpec) error {
 			return fmt.Errorf("tie the command to its parent: %w", err)
 		}
 	}
+	if spec.Check.Mounts {
+		if err := checkDenied(spec.Check.Outside); err != nil {
+			return fmt.Errorf("the check of the mounts failed: %w", err)
+		}
+	}
 	if spec.Landlock > 0 {
 		if err := restrictFiles(spec); err != nil {
 			return fmt.Errorf("landlock: %w", err)
@@ -102,6 +107,9 @@ func restrict(spec confine.LaunchSpec) error {
 	}
 	if err := filterFor(spec).install(); err != nil {
 		return fmt.Errorf("system call filter: %w", err)
+	}
+	if err := check(spec.Check); err != nil {
+		return fmt.Errorf("the check of the sandbox failed: %w", err)
 	}
 	return nil
 }
@@ -129,12 +137,12 @@ func limit(spec confine.LaunchSpec) error {
 }
 
 // become turns this process into the command, looked up as a shell does.
-func (s status) become(argv, env []string) int {
+func (s status) become(word string, argv, env []string) int {
 	path, err := exec.LookPath(argv[0])
 	if err != nil && !errors.Is(err, exec.ErrDot) {
 		return s.notRun(argv[0], err)
 	}
-	s.write("ready\n")
+	s.write("ready " + word + "\n")
 	err = unix.Exec(path, argv, env)
 	if errors.Is(err, unix.ENOEXEC) { // a script without #!: execvp(3) hands it to sh
 		err = unix.Exec("/bin/sh", append([]string{"sh", path}, argv[1:]...), env)

@@ -21,7 +21,27 @@ func Run(ctx context.Context, p confine.Prepared, o Options) (Result, error) {
 	if err := ctx.Err(); err != nil {
 		return Result{ExitCode: -1}, err
 	}
+	if _, file := o.Stdin.(*os.File); p.Unproven() && o.Stdin != nil && !file {
+		// What was read from it for a runner that fails would be lost.
+		return Result{ExitCode: -1}, errors.New("the stdin of an unproven command must be a file")
+	}
 	c := &call{prepared: p, exited: make(chan struct{}), done: make(chan struct{})}
+	c.launcher.word = p.Ready()
+	c.launcher.atReady, c.launcher.atEnd = make(chan struct{}), make(chan struct{})
+	var notReady <-chan time.Time
+	if p.Unproven() {
+		// A runner that fails is followed by another: only the last one speaks.
+		if o.Stderr != nil {
+			h := &held{to: o.Stderr, ready: c.launcher.atReady, over: c.launcher.atEnd}
+			if interfaceEqual(o.Stdout, o.Stderr) {
+				o.Stdout = h
+			}
+			o.Stderr = h
+		}
+		t := time.NewTimer(readyTime)
+		defer t.Stop()
+		notReady = t.C
+	}
 	c.cmd = exec.Command(p.Argv[0], p.Argv[1:]...)
 	c.cmd.Env, c.cmd.Dir = p.Env, p.Dir
 	c.cmd.Stdin = o.Stdin
@@ -53,6 +73,13 @@ func Run(ctx context.Context, p confine.Prepared, o Options) (Result, error) {
 			result.TimedOut, waiting = true, false
 		case <-ctx.Done():
 			result.Canceled, waiting = true, false
+		case <-notReady:
+			select {
+			case <-c.launcher.atReady: // and what it runs may take its time
+			default:
+				waiting = false
+				c.signals.sendGroup(syscall.SIGKILL)
+			}
 		case <-overdue:
 			result.Canceled, waiting = true, false
 		case sig := <-o.Signals:
@@ -137,7 +164,7 @@ func (c *call) attend(started chan<- error) {
 	// group's number.
 	c.signals.last()
 	if sole.Load() {
-		c.survivors = killAdopted(c.cmd.Process.Pid, killTime, killChild)
+		c.survivors = killAdopted(c.cmd.Process.Pid, c.bwrap.initPID(), killTime, killChild)
 	}
 	close(c.exited)
 	c.waitErr = c.cmd.Wait()
@@ -288,6 +315,32 @@ func exitCode(s *os.ProcessState) (int, bool) {
 		return ws.ExitStatus(), true
 	}
 	return 0, false
+}
+
+// readyTime is how long an unproven runner may take until it is ready, as long
+// as a probe has.
+const readyTime = 10 * time.Second
+
+// held is a writer that waits for the command: what comes before it is ready is
+// its runner's, and dropped if it never gets ready. The process behind goes on
+// meanwhile, as far as its pipe takes what it says.
+type held struct {
+	to          io.Writer
+	ready, over <-chan struct{}
+}
+
+func (h *held) Write(p []byte) (int, error) {
+	select {
+	case <-h.ready:
+		return h.to.Write(p)
+	case <-h.over:
+	}
+	select {
+	case <-h.ready: // both
+		return h.to.Write(p)
+	default:
+		return len(p), nil
+	}
 }
 
 // piped hides that a writer is a file, so that the command gets a pipe. What is

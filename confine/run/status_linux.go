@@ -1,6 +1,7 @@
 package run
 
 import (
+	"bufio"
 	"encoding/json"
 	"io"
 	"strings"
@@ -18,12 +19,23 @@ type launcherStatus struct {
 	ready bool   // the launcher had confined itself
 	exec  string // why the command could not be executed
 	fatal string // why the launcher could not confine itself
+
+	word string // what it says when it is ready, with the end of the line
+	// closed once the launcher has done its part, and when nothing more is said
+	atReady, atEnd chan struct{}
 }
 
 func (s *launcherStatus) read(r io.Reader) {
-	text, _ := io.ReadAll(io.LimitReader(r, maxStatus))
-	first, rest, _ := strings.Cut(string(text), "\n")
-	if s.ready = first == "ready"; s.ready {
+	defer close(s.atEnd)
+	text := bufio.NewReader(io.LimitReader(r, maxStatus))
+	first, _ := text.ReadString('\n')
+	s.ready = first == s.word
+	if s.ready || strings.HasPrefix(first, "exec: ") {
+		close(s.atReady)
+	}
+	more, _ := io.ReadAll(text)
+	first, rest, _ := strings.Cut(first+string(more), "\n")
+	if s.ready {
 		first, _, _ = strings.Cut(rest, "\n")
 	} else {
 		s.fatal, _ = strings.CutPrefix(first, "fatal: ")
@@ -68,6 +80,13 @@ func (s *bwrapStatus) childPID() int {
 	if s.code != nil {
 		return 0
 	}
+	return s.child
+}
+
+// initPID is the sandbox's init, 0 if none was heard of. It may have gone.
+func (s *bwrapStatus) initPID() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	return s.child
 }
 

@@ -58,7 +58,13 @@ const killTime = 5 * time.Second
 //
 // All that is there is killed in each round, not only the children: a process
 // whose parent is killed comes here, but until then it goes on forking.
-func killAdopted(leader int, within time.Duration, kill func(pid, parent int)) int {
+//
+// init is the first process of the command's process namespace, 0 for none. It
+// is the sandbox's and not the command's, and takes longer to end than a short
+// command to run, since it is the last to leave the namespaces. Once it is
+// killed and has no children, nothing else is in there and nothing can come:
+// then it is not waited for.
+func killAdopted(leader, init int, within time.Duration, kill func(pid, parent int)) int {
 	deadline := time.Now().Add(within)
 	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
 		others := descendants(leader)
@@ -67,6 +73,9 @@ func killAdopted(leader int, within time.Duration, kill func(pid, parent int)) i
 		}
 		for pid, parent := range others {
 			kill(pid, parent)
+		}
+		if _, ok := others[init]; ok && len(others) == 1 && len(children(init)) == 0 {
+			return 0
 		}
 		reaped := false
 		for pid := range others { // those that are not children say ECHILD

@@ -32,10 +32,10 @@ func TestSurvivorsAreCounted(t *testing.T) {
 		t.Fatal(err)
 	}
 	asked := map[int]bool{}
-	if n := killAdopted(0, 0, func(pid, _ int) { asked[pid] = true }); n != 2 || len(asked) != 2 || !asked[p.Pid] {
+	if n := killAdopted(0, 0, 0, func(pid, _ int) { asked[pid] = true }); n != 2 || len(asked) != 2 || !asked[p.Pid] {
 		t.Errorf("%d survived, tried to kill %v; want two of both", n, asked)
 	}
-	if n := killAdopted(0, time.Minute, killChild); n != 0 {
+	if n := killAdopted(0, 0, time.Minute, killChild); n != 0 {
 		t.Errorf("%d survived", n)
 	}
 	if _, err := r.Read(make([]byte, 8)); err == nil {
