@@ -3,6 +3,7 @@ package cachecheck
 import (
 	"regexp"
 	"strings"
+	"sync"
 )
 
 // Values that change by themselves: times and nonces. Two texts differ only in
@@ -32,19 +33,21 @@ const month = `(?:Jan(?:uary)?|Feb(?:ruary)?|Mar(?:ch)?|Apr(?:il)?|May|June?|Jul
 
 // volatileRE has one group a class, in the order of volatileClasses. The first
 // alternative that matches at a place counts.
-var volatileRE = regexp.MustCompile(
-	`(\b\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?)?(?: ?(?:Z|UTC|GMT|[+-]\d{2}:?\d{2}))?\b` +
-		`|\b\d{4}/\d{1,2}/\d{1,2}\b|\b\d{1,2}[/.]\d{1,2}[/.](?:\d{4}|\d{2})\b` +
-		`|\b` + month + `\.? \d{1,2}(?:st|nd|rd|th)?(?:, ?| )\d{4}\b|\b\d{1,2}(?:st|nd|rd|th)?\.? ` + month + `\.?,? \d{4}\b|\b` + month + ` \d{4}\b` +
-		`|\b(?:Mon|Tues?|Wed(?:nes)?|Thu(?:rs)?|Fri|Sat(?:ur)?|Sun)(?:day)?\b` +
-		`|\b\d{1,2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?(?: ?[AaPp]\.?[Mm]\b\.?)?(?: ?(?:UTC|GMT|Z\b|[+-]\d{2}:?\d{2}\b))?)` +
-		`|(\b[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}\b)` +
-		`|((?:/private)?/(?:tmp|var/tmp|var/folders)/[^\s"'<>` + "`" + `]+)` +
-		`|((?:localhost|127\.0\.0\.1|\[::1\]|0\.0\.0\.0):\d{2,5}\b|\bport[ =:]+\d{2,5}\b)` +
-		`|(\b(?:1[4-9]|20)\d{8}(?:\d{3})?\b)` +
-		`|(\b[0-7][0-9A-HJKMNP-TV-Z]{25}\b)` +
-		`|(\b(?:0x)?[0-9a-fA-F]{8,}\b)` +
-		`|(\b[A-Za-z0-9_-]{12,}\b)`)
+var volatileRE = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(
+		`(\b\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?)?(?: ?(?:Z|UTC|GMT|[+-]\d{2}:?\d{2}))?\b` +
+			`|\b\d{4}/\d{1,2}/\d{1,2}\b|\b\d{1,2}[/.]\d{1,2}[/.](?:\d{4}|\d{2})\b` +
+			`|\b` + month + `\.? \d{1,2}(?:st|nd|rd|th)?(?:, ?| )\d{4}\b|\b\d{1,2}(?:st|nd|rd|th)?\.? ` + month + `\.?,? \d{4}\b|\b` + month + ` \d{4}\b` +
+			`|\b(?:Mon|Tues?|Wed(?:nes)?|Thu(?:rs)?|Fri|Sat(?:ur)?|Sun)(?:day)?\b` +
+			`|\b\d{1,2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?(?: ?[AaPp]\.?[Mm]\b\.?)?(?: ?(?:UTC|GMT|Z\b|[+-]\d{2}:?\d{2}\b))?)` +
+			`|(\b[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}\b)` +
+			`|((?:/private)?/(?:tmp|var/tmp|var/folders)/[^\s"'<>` + "`" + `]+)` +
+			`|((?:localhost|127\.0\.0\.1|\[::1\]|0\.0\.0\.0):\d{2,5}\b|\bport[ =:]+\d{2,5}\b)` +
+			`|(\b(?:1[4-9]|20)\d{8}(?:\d{3})?\b)` +
+			`|(\b[0-7][0-9A-HJKMNP-TV-Z]{25}\b)` +
+			`|(\b(?:0x)?[0-9a-fA-F]{8,}\b)` +
+			`|(\b[A-Za-z0-9_-]{12,}\b)`)
+})
 
 var volatileClasses = []class{timeClass, uuidClass, pathClass, portClass, epochClass, ulidClass, hexClass, idClass}
 
@@ -57,7 +60,7 @@ type value struct {
 // values finds the volatile values of s, in order.
 func values(s string) []value {
 	var out []value
-	for _, m := range volatileRE.FindAllStringSubmatchIndex(s, -1) {
+	for _, m := range volatileRE().FindAllStringSubmatchIndex(s, -1) {
 		for i, c := range volatileClasses {
 			if m[2+2*i] < 0 {
 				continue

@@ -8,7 +8,6 @@
 package schema
 
 import (
-	"regexp"
 	"slices"
 	"sort"
 	"strings"
@@ -65,37 +64,37 @@ type tenor struct {
 }
 
 var (
-	riseRE = regexp.MustCompile(`(?i)\bescalat|\bunsandboxed\b` +
+	riseRE = lazily(`(?i)\bescalat|\bunsandboxed\b` +
 		`|\b(?:run|running|execut\w+|retry\w*|rerun\w*|work\w*)\s+(?:\w+\s+){0,4}(?:without|outside)\s+(?:of\s+)?(?:the\s+|any\s+)?(?:\w+\s+)?sandbox` +
 		`|\b(?:bypass\w*|disabl\w+|overrid\w+|leav\w+|escap\w+)\s+(?:the\s+|any\s+|its\s+)?(?:\w+\s+)?sandbox` +
 		`|\b(?:wider|broader|elevated|higher|additional|extra|more)\s+(?:\w+\s+)?(?:permissions?|access|modes?|privileges?|rights)\b` +
 		`|\bfull access\b` +
 		`|提权|升权|(?:提升|提高|扩大|放宽|升级|申请|请求|获取|更高|更宽|更大|更多|额外)(?:的|一下|其|该|此)?(?:\p{Han}{0,4})?(?:权限|模式|访问)|完全访问|完整访问|沙[箱盒](?:之)?外|(?:绕过|关闭|禁用|跳出|脱离|离开|突破)(?:\p{Han}{0,3})?沙[箱盒]`)
-	consentRE = regexp.MustCompile(`(?i)\bapprov(?:al|e|es|ed|er|ing)\b|\bconsents?\b` +
+	consentRE = lazily(`(?i)\bapprov(?:al|e|es|ed|er|ing)\b|\bconsents?\b` +
 		`|\b(?:ask|request|prompt)\w*\s+(?:\w+\s+){0,4}(?:permission|confirmation)\b` +
 		`|\b(?:user|human|operator|person)\s+(?:\w+\s+){0,3}(?:asked|prompted|confirms?|declines?|rejects?|refuses?)\b` +
 		`|\bprompts?\s+the\s+(?:user|human|operator)\b` +
 		`|批准|审批|(?:征求|取得|获得|经|得到|需要?|请求)(?:\p{Han}{0,4})?(?:同意|许可|授权|确认)|(?:询问|提示|请求|等待)用户|用户(?:\p{Han}{0,4})(?:同意|确认|批准|拒绝|授权)`)
-	conditionRE = regexp.MustCompile(`(?i)^\W*(?:if|when|whenever|where|should|once|in case|as soon as)\b|^[\s\p{P}]*(?:如果|如|若|倘若|假如|要是|当|一旦|遇到|万一|凡)`)
-	attemptRE   = regexp.MustCompile(`(?i)\b(?:attempt\w*|retr(?:y|ies|ied|ying)|rerun\w*|try(?:ing)?)\b|重试|再次|重新|再试|尝试`)
-	deniedRE    = regexp.MustCompile(`(?i)\b(?:den(?:y|ies|ied|ial|ials)|block(?:s|ed|ing)?|refus(?:e|es|ed|al)|reject(?:s|ed|ion)?|restrict(?:s|ed|ions?)?|not permitted|forbid(?:s|den)?)\b|拒绝|阻止|拦截|禁止|不允许|被拒|受限|限制`)
+	conditionRE = lazily(`(?i)^\W*(?:if|when|whenever|where|should|once|in case|as soon as)\b|^[\s\p{P}]*(?:如果|如|若|倘若|假如|要是|当|一旦|遇到|万一|凡)`)
+	attemptRE   = lazily(`(?i)\b(?:attempt\w*|retr(?:y|ies|ied|ying)|rerun\w*|try(?:ing)?)\b|重试|再次|重新|再试|尝试`)
+	deniedRE    = lazily(`(?i)\b(?:den(?:y|ies|ied|ial|ials)|block(?:s|ed|ing)?|refus(?:e|es|ed|al)|reject(?:s|ed|ion)?|restrict(?:s|ed|ions?)?|not permitted|forbid(?:s|den)?)\b|拒绝|阻止|拦截|禁止|不允许|被拒|受限|限制`)
 
-	pronounRE = regexp.MustCompile(`(?i)^\W*(?:it|its|they|them|their|doing so|do so|both|either way|only then|then|otherwise|if so|if not|else` +
+	pronounRE = lazily(`(?i)^\W*(?:it|its|they|them|their|doing so|do so|both|either way|only then|then|otherwise|if so|if not|else` +
 		`|in (?:that|this|such|those|these|either|both) (?:a )?cases?|after(?:wards| that| this)|once (?:it|this|that|they|granted|approved|allowed)` +
 		`|(?:when|after|until|unless|if|before|without) (?:it|this|that|they|them|granted|approved|allowed|denied|rejected|declined)` +
 		`|instead|therefore|thus|hence|however|likewise|consequently|as a result|for example|for instance|e\.g\.|note that (?:this|that|it|they|these)|(?:when|if) (?:that|this|it) (?:happens|occurs|fails))\b` +
 		`|^[\s\p{P}]*(?:它|其|这|那|该|此|两者|二者|届时|否则|如此|因此|所以|于是|然后|随后|之后|接着|再|另外|同时|并且?|即使|例如|比如|只有|除非|一经|获批|批准|同意|被拒|如(?:果|若)?(?:获批|被拒|获准|不|未|没有)|若(?:获批|被拒|获准|不|未|没有))`)
-	demonstrativeRE = regexp.MustCompile(`(?i)^\W*(?:this|that|these|those|such)\s+(?:an?\s+)?(\w+)`)
-	objectRE        = regexp.MustCompile(`(?i)\b(?:this|that|these|those|such)\s+(?:an?\s+)?(?:\w+\s+)?(?:retry|retries|request|setting|option|parameter|field|flag|argument|value|override|exception|approval|permission|mode)s?\b` +
+	demonstrativeRE = lazily(`(?i)^\W*(?:this|that|these|those|such)\s+(?:an?\s+)?(\w+)`)
+	objectRE        = lazily(`(?i)\b(?:this|that|these|those|such)\s+(?:an?\s+)?(?:\w+\s+)?(?:retry|retries|request|setting|option|parameter|field|flag|argument|value|override|exception|approval|permission|mode)s?\b` +
 		`|^\W*the\s+(?:retry|override|prompt|request)\b`)
 	// premiseRE opens a sentence that takes the one before it as its case.
-	premiseRE = regexp.MustCompile(`(?i)^\W*(?:in (?:that|this|such|those|these) (?:a )?(?:cases?|events?|situations?)|if so|then|when (?:this|that|it) (?:happens|occurs)|if (?:this|that|it) (?:happens|occurs|does|is)|should (?:this|that|it) happen|after that|afterwards|instead)\b` +
+	premiseRE = lazily(`(?i)^\W*(?:in (?:that|this|such|those|these) (?:a )?(?:cases?|events?|situations?)|if so|then|when (?:this|that|it) (?:happens|occurs)|if (?:this|that|it) (?:happens|occurs|does|is)|should (?:this|that|it) happen|after that|afterwards|instead)\b` +
 		`|^[\s\p{P}]*(?:此时|这时|那时|届时|这种情况|这种时候|在这种情况|此种情况|在此情况|遇到这种|出现这种|如遇此|如此|若如此|若是如此|然后|随后)`)
-	imperativeRE = regexp.MustCompile(`(?i)^\W*(?:[a-z']+\s+){1,3}(?:it|them)\b`)
-	explainRE    = regexp.MustCompile(`(?i)^\W*(?:always\s+|briefly\s+|then\s+)?(?:explain|state|say|give|describe|justify)\b.*\b(?:why|reasons?)\b|^[\s\p{P}]*(?:并|请|请你|务必|同时)*(?:说明|解释|写明|给出|注明|阐明)`)
-	offerRE      = regexp.MustCompile(`(?i)\b(?:set|use|uses|using|pass|passing|request\w*|retry\w*|rerun|choose|pick|select|switch|ask|specify|allow\w*|grant\w*|may|can|need|needs|require|requires|available|accepts?|one of|either)\b|使用|采用|改用|设为|设置|设成|传入|传递|选择|指定|请求|申请|重试|切换|可以|需要|允许|支持|可选`)
+	imperativeRE = lazily(`(?i)^\W*(?:[a-z']+\s+){1,3}(?:it|them)\b`)
+	explainRE    = lazily(`(?i)^\W*(?:always\s+|briefly\s+|then\s+)?(?:explain|state|say|give|describe|justify)\b.*\b(?:why|reasons?)\b|^[\s\p{P}]*(?:并|请|请你|务必|同时)*(?:说明|解释|写明|给出|注明|阐明)`)
+	offerRE      = lazily(`(?i)\b(?:set|use|uses|using|pass|passing|request\w*|retry\w*|rerun|choose|pick|select|switch|ask|specify|allow\w*|grant\w*|may|can|need|needs|require|requires|available|accepts?|one of|either)\b|使用|采用|改用|设为|设置|设成|传入|传递|选择|指定|请求|申请|重试|切换|可以|需要|允许|支持|可选`)
 	// askRE is how a text tells its reader to ask with a value.
-	askRE = regexp.MustCompile(`(?i)\b(?:re-?run|retry|re-?try|request|provide|specify|pass|escalate)\b|重试|传入|指定|申请`)
+	askRE = lazily(`(?i)\b(?:re-?run|retry|re-?try|request|provide|specify|pass|escalate)\b|重试|传入|指定|申请`)
 )
 
 // places are what a demonstrative may point to without pointing back to an
@@ -247,7 +246,7 @@ func (s *subject) offered(text string) bool {
 // sentences hold none of them, and expressions are slow.
 type matcher struct{ text, lower string }
 
-func (m *matcher) has(re *regexp.Regexp, stems ...string) bool {
+func (m *matcher) has(re *pattern, stems ...string) bool {
 	if m.lower == "" {
 		m.lower = strings.ToLower(m.text)
 	}
@@ -349,9 +348,9 @@ func inside(zones []span, at int) bool {
 }
 
 var (
-	supplyRE = regexp.MustCompile(`(?i)\b(?:provide|include|supply|give|pass|add|set|fill in|write|state|explain(?: \w+)? in|plus|together with|along with)\s+(?:(?:an?|the|your|its|one|short|brief|clear|concise|one-sentence|one-line|helpful|honest|specific|non-empty|written)\s+){0,4}$`)
-	nounRE   = regexp.MustCompile(`(?i)^[\x60"'”’]?\s*(?:parameter|argument|field|option|property|flag|is\b|must\b|should\b|may\b|can\b|=|:|\((?:string|boolean|required|optional))`)
-	labelRE  = regexp.MustCompile(`(?i)\b(?:parameter|argument|field|option|property|flag)\s+$`)
+	supplyRE = lazily(`(?i)\b(?:provide|include|supply|give|pass|add|set|fill in|write|state|explain(?: \w+)? in|plus|together with|along with)\s+(?:(?:an?|the|your|its|one|short|brief|clear|concise|one-sentence|one-line|helpful|honest|specific|non-empty|written)\s+){0,4}$`)
+	nounRE   = lazily(`(?i)^[\x60"'”’]?\s*(?:parameter|argument|field|option|property|flag|is\b|must\b|should\b|may\b|can\b|=|:|\((?:string|boolean|required|optional))`)
+	labelRE  = lazily(`(?i)\b(?:parameter|argument|field|option|property|flag)\s+$`)
 )
 
 // namedAsField reports whether a word of the language stands for the field of
@@ -493,4 +492,4 @@ func tokens(text string, f func(at int, token string) bool) {
 	}
 }
 
-var typeRE = regexp.MustCompile(`^\s\((?:string|number|integer|boolean|array|object|required|optional)\b`)
+var typeRE = lazily(`^\s\((?:string|number|integer|boolean|array|object|required|optional)\b`)

@@ -20,7 +20,6 @@
 package schema
 
 import (
-	"regexp"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -62,13 +61,13 @@ type unit struct {
 }
 
 var (
-	markerRE  = regexp.MustCompile(`^[ \t]*(?:(?:[-*+•‣·–◦●○▪]|\d{1,3}[.)])[ \t]+|(?:\d{1,3}|[一二三四五六七八九十]{1,3})[、．][ \t]*|[（(](?:\d{1,3}|[一二三四五六七八九十]{1,3})[）)][ \t]*)`)
-	headingRE = regexp.MustCompile(`^[ \t]*(#{1,6})[ \t]+\S`)
-	boldRE    = regexp.MustCompile(`^[ \t]*\*\*[^*]+\*\*[:：]?$`)
-	tagRE     = regexp.MustCompile(`^[ \t]*<(/?)([A-Za-z][\w -]*)>$`)
-	fenceRE   = regexp.MustCompile("^[ \t]*(```+|~~~+)")
+	markerRE  = lazily(`^[ \t]*(?:(?:[-*+•‣·–◦●○▪]|\d{1,3}[.)])[ \t]+|(?:\d{1,3}|[一二三四五六七八九十]{1,3})[、．][ \t]*|[（(](?:\d{1,3}|[一二三四五六七八九十]{1,3})[）)][ \t]*)`)
+	headingRE = lazily(`^[ \t]*(#{1,6})[ \t]+\S`)
+	boldRE    = lazily(`^[ \t]*\*\*[^*]+\*\*[:：]?$`)
+	tagRE     = lazily(`^[ \t]*<(/?)([A-Za-z][\w -]*)>$`)
+	fenceRE   = lazily("^[ \t]*(```+|~~~+)")
 	// entryRE is an argument's own line in a list without markers.
-	entryRE = regexp.MustCompile("^[ \t]*[`*\"]*[A-Za-z_][\\w.-]*[`*\"]*[ \t]*(?:\\([^()]*\\)[ \t]*)?(?:(?::|[-–—])[ \t]+|：[ \t]*)\\S")
+	entryRE = lazily("^[ \t]*[`*\"]*[A-Za-z_][\\w.-]*[`*\"]*[ \t]*(?:\\([^()]*\\)[ \t]*)?(?:(?::|[-–—])[ \t]+|：[ \t]*)\\S")
 )
 
 // boldLevel ranks a line in bold below every heading with a number sign.

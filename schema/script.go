@@ -17,7 +17,6 @@
 package schema
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 )
@@ -56,9 +55,9 @@ type script struct {
 }
 
 var (
-	scriptFenceRE = regexp.MustCompile("^[ \t]*(```+|~~~+)[ \t]*(?i:ts|tsx|typescript|d\\.ts|js|javascript)?[ \t]*$")
-	declareRE     = regexp.MustCompile(`(?m)^[ \t]*(?:export\s+)?(?:declare|type|interface|namespace)\s+[A-Za-z_$]`)
-	statementRE   = regexp.MustCompile(`^(?:export\s+)?(?:declare|type|interface|namespace)\s+[A-Za-z_$]`)
+	scriptFenceRE = lazily("^[ \t]*(```+|~~~+)[ \t]*(?i:ts|tsx|typescript|d\\.ts|js|javascript)?[ \t]*$")
+	declareRE     = lazily(`(?m)^[ \t]*(?:export\s+)?(?:declare|type|interface|namespace)\s+[A-Za-z_$]`)
+	statementRE   = lazily(`^(?:export\s+)?(?:declare|type|interface|namespace)\s+[A-Za-z_$]`)
 )
 
 // scripts finds the TypeScript in a text. known says which names are

@@ -25,6 +25,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // Kind says what running a tool means. The order from most to least watched is
@@ -247,10 +248,12 @@ type Table struct {
 	fixed map[string]Kind
 }
 
-var builtin = build([]Client{claude, codex, crush, dsh, gemini, openai, opencode, pi, qwen, provider}, nil)
+var builtin = sync.OnceValue(func() *Table {
+	return build([]Client{claude, codex, crush, dsh, gemini, openai, opencode, pi, qwen, provider}, nil)
+})
 
 // Builtin is the catalogue of this version.
-func Builtin() *Table { return builtin }
+func Builtin() *Table { return builtin() }
 
 func build(clients []Client, fixed map[string]Kind) *Table {
 	t := &Table{byName: map[string][]Tool{}, fixed: maps.Clone(fixed)}

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/guardproxy/guardproxy/internal/agents"
 )
@@ -32,7 +33,7 @@ var queryValues = []string{"alt", "api-version", "beta", "limit", "order", "stre
 
 // sessionHeaders are those in which some client names its session, an agent in
 // it, or what started it.
-var sessionHeaders = func() (out []string) {
+var sessionHeaders = sync.OnceValue(func() (out []string) {
 	t := agents.Builtin()
 	for _, names := range [][]string{t.SessionHeaders(nil), t.AgentHeaders(nil), t.ParentHeaders(nil)} {
 		for _, n := range names {
@@ -40,11 +41,11 @@ var sessionHeaders = func() (out []string) {
 		}
 	}
 	return out
-}()
+})
 
 // RequestHeaders is what is recorded of a request's headers.
 func (m *Masker) RequestHeaders(h http.Header) map[string]string {
-	return m.headers(h, requestHeaders, sessionHeaders)
+	return m.headers(h, requestHeaders, sessionHeaders())
 }
 
 // ResponseHeaders is what is recorded of a response's headers.
