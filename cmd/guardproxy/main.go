@@ -52,6 +52,14 @@ type cli struct {
 	Version kong.VersionFlag `help:"Print the version and exit."`
 }
 
+// execCLI is the part of cli that a command line needs which begins with exec:
+// the verb that is run most often, and is waited for.
+type execCLI struct {
+	Exec execCmd `cmd:"" help:"Run one command under the local confinement layer."`
+
+	Version kong.VersionFlag `help:"Print the version and exit."`
+}
+
 // stdio is what a verb reads and writes, so that tests can hold it.
 type stdio struct {
 	in       io.Reader
@@ -109,9 +117,12 @@ func main() {
 
 // run is the whole program but for the process around it.
 func run(ctx context.Context, args []string, io stdio) int {
-	var c cli
+	var grammar any = &cli{}
+	if len(args) > 0 && args[0] == "exec" {
+		grammar = &execCLI{} // building the rest takes as long as the confinement
+	}
 	exited := -1
-	parser, err := kong.New(&c,
+	parser, err := kong.New(grammar,
 		kong.Name("guardproxy"),
 		kong.Description("The layer between a coding agent and the model API: narrows tool schemas, judges every tool call, confines what runs."),
 		kong.Writers(io.out, io.err),

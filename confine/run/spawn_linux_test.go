@@ -16,9 +16,10 @@ import (
 )
 
 // BenchmarkSpawn is what it costs to run true: plain, under bwrap with the
-// profile that everybody uses, and under the whole stack. The three take turns
-// in one loop, so that a busy machine is busy for all of them; the metrics are
-// medians, and ratios of medians, of the same rounds.
+// profile that everybody uses, under the whole stack in a process that has it
+// ready, and by the command line, which starts from nothing. They take turns in
+// one loop, so that a busy machine is busy for all of them; the metrics are
+// medians of the times, and of the ratios in each round.
 func BenchmarkSpawn(b *testing.B) {
 	bwrap, err := exec.LookPath("bwrap")
 	if err != nil {
@@ -33,11 +34,14 @@ func BenchmarkSpawn(b *testing.B) {
 	if ready := os.Getenv("GUARDPROXY_LAUNCHER"); ready != "" {
 		launcher = ready // an ordinary user may have no Go to build it with
 	}
-	build := exec.Command("go", "build", "-o", launcher, "github.com/guardproxy/guardproxy/cmd/guardproxy-launch")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if _, err := os.Stat(launcher); err == nil {
-	} else if out, err := build.CombinedOutput(); err != nil {
-		b.Skipf("the launcher can't be built: %v: %s", err, out)
+	command := filepath.Join(filepath.Dir(launcher), "guardproxy")
+	for _, program := range []string{launcher, command} {
+		build := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", program, "github.com/guardproxy/guardproxy/cmd/"+filepath.Base(program))
+		build.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if _, err := os.Stat(program); err == nil {
+		} else if out, err := build.CombinedOutput(); err != nil {
+			b.Skipf("%s can't be built: %v: %s", program, err, out)
+		}
 	}
 	if err := os.Mkdir(workspace, 0o755); err != nil {
 		b.Fatal(err)
@@ -79,6 +83,7 @@ func BenchmarkSpawn(b *testing.B) {
 			}
 			p.Close()
 		}},
+		{"cli", plain(command, "exec", "--workspace", workspace, "--session", "bench", "--", "true")},
 	}
 	times := make([][]time.Duration, len(contenders))
 	for _, c := range contenders {
@@ -93,13 +98,20 @@ func BenchmarkSpawn(b *testing.B) {
 		}
 	}
 	b.StopTimer()
-	median := func(i int) float64 {
-		slices.Sort(times[i])
-		return float64(times[i][len(times[i])/2])
+	median := func(list []float64) float64 {
+		slices.Sort(list)
+		return list[len(list)/2]
 	}
-	b.ReportMetric(median(0)/1e6, "plain-ms")
-	b.ReportMetric(median(1)/1e6, "bwrap-ms")
-	b.ReportMetric(median(2)/1e6, "stack-ms")
-	b.ReportMetric(median(2)/median(1), "stack/bwrap")
+	for i, c := range contenders {
+		var ms, ratios []float64
+		for round, t := range times[i] {
+			ms = append(ms, float64(t)/1e6)
+			ratios = append(ratios, float64(t)/float64(times[1][round]))
+		}
+		b.ReportMetric(median(ms), c.name+"-ms")
+		if i > 1 {
+			b.ReportMetric(median(ratios), c.name+"/bwrap")
+		}
+	}
 	b.ReportMetric(0, "ns/op")
 }
