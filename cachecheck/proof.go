@@ -83,7 +83,8 @@ type ProofFinding struct {
 	In    int    `json:"in"`
 	Out   int    `json:"out"`
 	Text  string `json:"text"`
-	// Also marks what follows from an earlier finding on the same exchange.
+	// Also marks what follows from an earlier finding: one on the same exchange,
+	// or rules that changed after the exchange it is compared with.
 	Also bool `json:"also,omitempty"`
 }
 
@@ -223,14 +224,15 @@ type proofRun struct {
 	x       *record.Exchange
 	file    string
 	against *proofPast
-	found   int // findings of this exchange so far
+	found   int  // findings of this exchange so far
+	follows bool // what is found follows from rules that changed before
 	broken  bool
 	unsure  bool // something of it can't be verified
 	live    bool
 }
 
 func (r *proofRun) find(p Property, where string, in, out int, format string, args ...any) {
-	f := ProofFinding{Property: p, File: r.file, Line: r.x.Line, Where: where, In: in, Out: out, Text: fmt.Sprintf(format, args...), Also: r.found > 0}
+	f := ProofFinding{Property: p, File: r.file, Line: r.x.Line, Where: where, In: in, Out: out, Text: fmt.Sprintf(format, args...), Also: r.found > 0 || r.follows}
 	if r.against != nil {
 		f.Against = r.against.line
 		if r.against.file != r.file {
@@ -498,8 +500,8 @@ func (r *proofRun) prefix(now *proofPast) {
 		return
 	}
 	r.p.proof.Pairs++
-	r.against = past
-	defer func() { r.against = nil }()
+	r.against, r.follows = past, past.rules != now.rules
+	defer func() { r.against, r.follows = nil, false }()
 	if past.to == nil || now.to == nil {
 		// The blocks of one of them could not be told apart (P2): count.
 		if n := past.out.shared(&now.out); n < shared-past.gone()-now.gone() {
