@@ -260,6 +260,9 @@ func (f *field) try(ctx context.Context, o run.Options, argv ...string) (outcome
 	var stdout, stderr bytes.Buffer
 	o.Stdout, o.Stderr = &stdout, &stderr
 	r, err := run.Run(ctx, p, o)
+	if err != nil {
+		err = fmt.Errorf("%w; it said %q", err, stderr.String())
+	}
 	return outcome{r, stdout.String(), stderr.String(), p.Enforcement}, err
 }
 
