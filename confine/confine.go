@@ -47,6 +47,8 @@ package confine
 
 import (
 	"fmt"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -240,6 +242,8 @@ type Prepared struct {
 	policy Policy
 	temp   string
 	ward   *ward.Ward
+	// places are what the runner mounts over, as it was found.
+	places map[string]fs.FileInfo
 	// checked says that the launcher is to check its sandbox; unproven, that
 	// nothing else has shown that this machine can confine like this.
 	checked, unproven bool
@@ -253,6 +257,34 @@ func (p Prepared) Ready() string { return "ready " + p.word + "\n" }
 // Unproven says that the command was prepared by [Chain.Attempt], and that only
 // the launcher's check of itself will tell whether the profile holds.
 func (p Prepared) Unproven() bool { return p.unproven }
+
+// Stale says that something which the runner is to mount over has gone, or
+// become another, since p was prepared: a socket, say, whose server has ended. A
+// runner that failed may have failed for that, and one that is prepared anew
+// does without.
+func (p Prepared) Stale() bool {
+	for path, then := range p.places {
+		if now, err := os.Lstat(path); err != nil || !unchanged(then, now) {
+			return true
+		}
+	}
+	return false
+}
+
+// placed notes what is at each path, for Stale. What is missing by now is stale.
+func placed(paths ...[]string) map[string]fs.FileInfo {
+	places := map[string]fs.FileInfo{}
+	for _, path := range slices.Concat(paths...) {
+		places[path], _ = os.Lstat(path)
+	}
+	return places
+}
+
+// unchanged says whether two looks at a path saw the same file. A file that was
+// removed and made again may have the same number, but not the same time.
+func unchanged(then, now fs.FileInfo) bool {
+	return then != nil && os.SameFile(then, now) && (now.IsDir() || then.ModTime().Equal(now.ModTime()))
+}
 
 // Policy is what the command was prepared for.
 func (p Prepared) Policy() Policy { return p.policy }

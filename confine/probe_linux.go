@@ -21,13 +21,29 @@ import (
 // probeTime bounds a probe: a runner that hangs is no runner.
 const probeTime = 10 * time.Second
 
-// probe runs the launcher's own probe under the profile that r gives to
-// commands, and returns nil if the profile held: what it must forbid failed and
-// left no trace outside, what it must allow happened.
+// probe says whether r works here. What vanishes from the machine while it is
+// looked at says nothing about r: then it is tried again.
 func probe(r rung) error {
+	for tries := 1; ; tries++ {
+		stale, err := probeOnce(r)
+		if err == nil || !stale || tries == maxStale {
+			return err
+		}
+	}
+}
+
+// maxStale is how often a runner is tried whose profile went stale. Each time
+// something has to vanish in the few milliseconds after it was looked at.
+const maxStale = 10
+
+// probeOnce runs the launcher's own probe under the profile that r gives to
+// commands, and returns nil if the profile held: what it must forbid failed and
+// left no trace outside, what it must allow happened. stale says that an error
+// may be due to what has vanished meanwhile.
+func probeOnce(r rung) (stale bool, err error) {
 	base, err := probeDir()
 	if err != nil {
-		return err
+		return false, err
 	}
 	defer os.RemoveAll(base)
 	workspace, own := filepath.Join(base, "workspace"), filepath.Join(base, "own")
@@ -44,38 +60,38 @@ func probe(r rung) error {
 		os.WriteFile(want.Covered, []byte(before), 0o600),
 	} {
 		if err != nil {
-			return err
+			return false, err
 		}
 	}
 	text, err := json.Marshal(want)
 	if err != nil {
-		return err
+		return false, err
 	}
 	p := Policy{Mode: WorkspaceWrite, Workspace: workspace, Masks: []string{own}}
 	prepared, err := r.prepare([]string{launcherFor(r), ProbeArg, string(text)}, p)
 	if err != nil {
-		return err
+		return false, err
 	}
 	defer prepared.Close()
 	got, err := runProbe(prepared)
 	if err != nil {
-		return err
+		return prepared.Stale(), err
 	}
 
 	if made, err := os.ReadFile(want.Inside); err != nil || len(made) == 0 || got.Inside != "ok" {
-		return fmt.Errorf("a write inside the workspace was denied (%s)", got.Inside)
+		return false, fmt.Errorf("a write inside the workspace was denied (%s)", got.Inside)
 	}
 	after, err := os.ReadFile(want.Change)
 	if err != nil || string(after) != before || got.Change == "ok" || got.Change == "" {
-		return errors.New("a write outside the workspace was not denied")
+		return false, errors.New("a write outside the workspace was not denied")
 	}
 	if _, err := os.Lstat(want.Create); err == nil || got.Create == "ok" || got.Create == "" {
-		return errors.New("a file was created outside the workspace")
+		return false, errors.New("a file was created outside the workspace")
 	}
 	if prepared.Enforcement.OwnFilesMasked && (got.Covered == "ok" || got.Covered == "") {
-		return errors.New("a masked file was readable")
+		return false, errors.New("a masked file was readable")
 	}
-	return nil
+	return false, nil
 }
 
 // launcherFor is where the launcher is found by what r runs.

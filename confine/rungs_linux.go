@@ -245,6 +245,7 @@ func (b *bubblewrap) prepare(argv []string, p Policy) (_ Prepared, err error) {
 	if !slices.ContainsFunc(slices.Concat(WritableRoots(p), s.grants, s.kept, []string{p.Workspace}), func(r string) bool { return Within(r, "/tmp") }) {
 		s.temp = temp
 	}
+	prepared.places = placed([]string{p.Workspace}, WritableRoots(p), s.emptied, s.kept, s.pins, s.guarded, s.grants, s.sockets, s.maskFiles, s.maskDirs)
 	args, spec := bwrapArgs(s, p, argv)
 	spec.Check = CheckSpec{
 		Word:    prepared.word,

@@ -182,57 +182,35 @@ func (c *execCmd) run(ctx context.Context, io stdio, argv []string, signals <-ch
 		return confined.Result{}, err
 	}
 	out.Workspace = policy.Workspace
-	chain := chainFor(runner)
-	prepare := chain.Attempt
-	if _, file := io.in.(*os.File); c.Verbose || c.stdin() && !file {
-		prepare = chain.Confine // what is said before the command runs has to be known by then
-	}
-	prepared, err := prepare(argv, policy)
-	if err != nil {
-		return confined.Result{}, fmt.Errorf("exec: %w", err)
-	}
-	result, err := c.start(ctx, io, prepared, signals, out)
-	var failure *confined.Failure
-	if prepared.Unproven() && errors.As(err, &failure) {
-		// Nothing has run. The probes say what works instead, or why nothing does.
-		out.Runner, out.Enforcement, out.NotEnforced = "", "", nil
-		if prepared, err = chain.Confine(argv, policy); err != nil {
-			return confined.Result{}, fmt.Errorf("exec: %w", err)
-		}
-		result, err = c.start(ctx, io, prepared, signals, out)
-	}
-	if err != nil {
-		out.RunnerFailure = true
-		return result, fmt.Errorf("exec: %w", err)
-	}
-	return result, nil
-}
-
-// start runs a prepared command, and closes it.
-func (c *execCmd) start(ctx context.Context, io stdio, prepared confine.Prepared, signals <-chan os.Signal, out *execReport) (confined.Result, error) {
-	defer prepared.Close()
-	e := prepared.Enforcement
-	out.Runner, out.Enforcement, out.NotEnforced = e.Runner, string(e.Level), e.Missing
-	if c.Verbose {
-		fmt.Fprintf(io.err, "guardproxy: confined by %s, enforcement %s\n", e.Runner, e.Level)
-		for _, r := range e.Passed {
-			fmt.Fprintf(io.err, "guardproxy: %s can't be used: %s\n", r.Runner, r.Reason)
-		}
-		for _, m := range e.Missing {
-			fmt.Fprintf(io.err, "guardproxy: not enforced: %s\n", m)
-		}
-	}
+	var prepared confine.Prepared
 	var said tail
-	o := confined.Options{Stdout: io.out, Stderr: tee{io.err, &said}, Timeout: c.Timeout, Signals: signals}
+	o := confined.Options{
+		Stdout: io.out, Stderr: tee{io.err, &said}, Timeout: c.Timeout, Signals: signals,
+		// What is said before the command runs has to be known by then.
+		Attempt: !c.Verbose,
+		Prepared: func(p confine.Prepared) {
+			told := out.Runner != ""
+			prepared = p
+			e := p.Enforcement
+			out.Runner, out.Enforcement, out.NotEnforced = e.Runner, string(e.Level), e.Missing
+			if c.Verbose && !told {
+				sayEnforcement(io.err, e)
+			}
+		},
+	}
 	if c.stdin() {
 		o.Stdin = io.in
 	}
 	if c.JSON {
 		o.Stdout, o.Stderr = &out.stdout, tee{&out.stderr, &said}
 	}
-	result, err := confined.Run(ctx, prepared, o)
+	result, err := confined.Do(ctx, chainFor(runner), argv, policy, o)
 	if err != nil {
-		return result, err
+		var failure *confined.Failure
+		if out.RunnerFailure = errors.As(err, &failure); !out.RunnerFailure {
+			out.Runner, out.Enforcement, out.NotEnforced = "", "", nil // of an attempt
+		}
+		return result, fmt.Errorf("exec: %w", err)
 	}
 	out.Denial = prepared.Classify(confine.Outcome{ExitCode: result.ExitCode, Stderr: said.text(), Refused: result.Refused, Could: confine.Could})
 	if c.Verbose {
@@ -241,6 +219,17 @@ func (c *execCmd) start(ctx context.Context, io stdio, prepared confine.Prepared
 		}
 	}
 	return result, nil
+}
+
+// sayEnforcement is what --verbose says before the command runs.
+func sayEnforcement(w io.Writer, e confine.Enforcement) {
+	fmt.Fprintf(w, "guardproxy: confined by %s, enforcement %s\n", e.Runner, e.Level)
+	for _, r := range e.Passed {
+		fmt.Fprintf(w, "guardproxy: %s can't be used: %s\n", r.Runner, r.Reason)
+	}
+	for _, m := range e.Missing {
+		fmt.Fprintf(w, "guardproxy: not enforced: %s\n", m)
+	}
 }
 
 // policy is what the flags ask for. The command starts where this process is if

@@ -53,12 +53,8 @@ func apart(path, text string, argv []string) int {
 	if err := json.Unmarshal([]byte(text), &p); err != nil {
 		return fail(err)
 	}
-	prepared, err := confine.New(confine.Options{Self: true, Path: path}).Confine(argv, p)
-	if err != nil {
-		return fail(err)
-	}
-	defer prepared.Close()
-	result, err := run.Run(context.Background(), prepared, run.Options{Stdout: os.Stdout, Stderr: os.Stderr})
+	chain := confine.New(confine.Options{Self: true, Path: path})
+	result, err := run.Do(context.Background(), chain, argv, p, run.Options{Stdout: os.Stdout, Stderr: os.Stderr})
 	if err != nil {
 		return fail(err)
 	}
@@ -451,7 +447,7 @@ func confined(t *testing.T, f *field, a attempt, mode confine.Mode) bool {
 	s := setUp(t, a)
 	s.field.chain, s.field.runner = f.chain, f.runner
 	s.field.policy.Mode = mode
-	prepared, err := f.chain.Confine(s.argv(a), s.field.policy)
+	prepared, err := f.chain.Confine(s.argv(a), s.field.policy) // which says what is enforced
 	if slices.Contains(refused, a.name) && mode == confine.WorkspaceWrite {
 		var r *confine.Refused
 		if !errors.As(err, &r) {
@@ -462,7 +458,7 @@ func confined(t *testing.T, f *field, a attempt, mode confine.Mode) bool {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer prepared.Close()
+	prepared.Close()
 	var stdout, stderr bytes.Buffer
 	o := run.Options{Stdout: &stdout, Stderr: &stderr, Timeout: time.Minute}
 	if a.terminal {
@@ -480,7 +476,7 @@ func confined(t *testing.T, f *field, a attempt, mode confine.Mode) bool {
 		err = cmd.Run()
 		result.ExitCode = cmd.ProcessState.ExitCode()
 	} else {
-		result, err = run.Run(context.Background(), prepared, o)
+		result, err = run.Do(context.Background(), f.chain, s.argv(a), s.field.policy, o)
 	}
 	if err != nil {
 		t.Fatalf("it did not run: %v\n%s", err, stderr.String())

@@ -1,13 +1,14 @@
 // Package run starts a confined command, waits for it, and sees to it that
 // nothing of it is left.
 //
-//	prepared, err := chain.Confine(argv, policy)
-//	…
-//	result, err := run.Run(ctx, prepared, run.Options{Stdout: os.Stdout, Stderr: os.Stderr})
+//	result, err := run.Do(ctx, chain, argv, policy, run.Options{Stdout: os.Stdout, Stderr: os.Stderr})
+//
+// Do prepares the command, runs it, and prepares it anew where that can help.
+// Run runs what the caller has prepared.
 //
 // # Whose failure
 //
-// An error of Run means that the command did not run. It is told from the
+// An error means that the command did not run. It is told from the
 // command's own exit code by the status pipes of package confine, never by text
 // on stderr, which the command can write too. The launcher says "ready" before
 // it becomes the command, and bwrap reports an exit code only for what it has
@@ -28,6 +29,8 @@
 package run
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -52,7 +55,9 @@ type Options struct {
 	Stdin io.Reader
 	// Stdout and Stderr get the command's output as it comes, always through
 	// pipes: the command never holds the caller's own descriptors. If the two
-	// are equal, only one goroutine at a time calls Write.
+	// are equal, only one goroutine at a time calls Write. What a runner says on
+	// stderr before the command runs waits until it does; of a runner that
+	// failed it is in [Failure].
 	Stdout, Stderr io.Writer
 	// Timeout ends the command, 0 for no limit.
 	Timeout time.Duration
@@ -62,6 +67,12 @@ type Options struct {
 	// SIGTERM and SIGHUP it has ForwardGrace to end; what it does about any
 	// other is its own matter.
 	Signals <-chan os.Signal
+	// Attempt lets Do leave out the probe where it can: see
+	// [confine.Chain.Attempt].
+	Attempt bool
+	// Prepared is told by Do what it is about to start, each time that it
+	// starts something; nil for nobody. The command is Do's to close.
+	Prepared func(confine.Prepared)
 }
 
 // ForwardGrace is how long a command may go on after a SIGTERM or SIGHUP that
@@ -103,6 +114,66 @@ type Result struct {
 type Failure struct {
 	Runner string // "bubblewrap" or "landlock"
 	Reason string
+	// Said is what the runner wrote to stderr, its first 4 KiB.
+	Said string
+	// Stale says that a place which the runner was to cover has gone, or become
+	// another, since the command was prepared, which may be why. Prepare it anew; Do has done so
+	// several times.
+	Stale bool
+}
+
+// maxTries is how often Do starts a runner whose profile went stale. Each time
+// something has to vanish in the few milliseconds after it was looked at.
+const maxTries = 10
+
+// Do confines argv under p and runs it to its end. The command runs once, or
+// not at all; what may be started anew is a runner that failed before that:
+//
+//   - after an attempt without a probe ([Options]), as what the probe says works
+//     here;
+//   - when something has vanished that the runner was to cover.
+//
+// Neither happens when stdin is not a file, since what was read from it would be
+// lost. The error is that of Confine or of Run. What the last runner that failed
+// said is on stderr.
+func Do(ctx context.Context, chain *confine.Chain, argv []string, p confine.Policy, o Options) (Result, error) {
+	_, file := o.Stdin.(*os.File)
+	anew := o.Stdin == nil || file
+	prepare := chain.Confine
+	if o.Attempt && anew {
+		prepare = chain.Attempt
+	}
+	for tries := 1; ; tries++ {
+		result, unproven, err := once(ctx, prepare, argv, p, o)
+		var failure *Failure
+		if !errors.As(err, &failure) {
+			return result, err
+		}
+		switch {
+		case anew && failure.Stale && tries < maxTries:
+		case anew && unproven:
+			prepare, tries = chain.Confine, 0
+		default:
+			if o.Stderr != nil {
+				io.WriteString(o.Stderr, failure.Said)
+			}
+			return result, err
+		}
+	}
+}
+
+// once prepares a command, runs it and closes it.
+func once(ctx context.Context, prepare func([]string, confine.Policy) (confine.Prepared, error), argv []string, p confine.Policy, o Options) (_ Result, unproven bool, err error) {
+	prepared, err := prepare(argv, p)
+	if err != nil {
+		return Result{ExitCode: -1}, false, err
+	}
+	defer prepared.Close()
+	if o.Prepared != nil {
+		o.Prepared(prepared)
+	}
+	result, err := Run(ctx, prepared, o)
+	return result, prepared.Unproven(), err
 }
 
 func (e *Failure) Error() string {
@@ -111,6 +182,9 @@ func (e *Failure) Error() string {
 
 // Hint says what to do next.
 func (e *Failure) Hint() string {
+	if e.Stale {
+		return "the command was not run; what the runner was to cover keeps vanishing: look for a program that makes and removes sockets all the time"
+	}
 	return "the command was not run; what the runner itself said stands above, if it said anything"
 }
 

@@ -16,7 +16,7 @@ import (
 )
 
 // Run runs p to its end and returns how it ended, or an error if the command
-// did not run: [*Failure], or that of starting the process. It does not close p.
+// did not run: [*Failure], or that of ctx. It does not close p.
 func Run(ctx context.Context, p confine.Prepared, o Options) (Result, error) {
 	if err := ctx.Err(); err != nil {
 		return Result{ExitCode: -1}, err
@@ -28,16 +28,17 @@ func Run(ctx context.Context, p confine.Prepared, o Options) (Result, error) {
 	c := &call{prepared: p, exited: make(chan struct{}), done: make(chan struct{})}
 	c.launcher.word = p.Ready()
 	c.launcher.atReady, c.launcher.atEnd = make(chan struct{}), make(chan struct{})
+	// A runner that fails may be followed by another: only the last one speaks.
+	h := &held{to: o.Stderr, ready: c.launcher.atReady, over: c.launcher.atEnd}
+	if h.to == nil {
+		h.to = io.Discard
+	}
+	if o.Stdout != nil && interfaceEqual(o.Stdout, o.Stderr) {
+		o.Stdout = h
+	}
+	o.Stderr = h
 	var notReady <-chan time.Time
 	if p.Unproven() {
-		// A runner that fails is followed by another: only the last one speaks.
-		if o.Stderr != nil {
-			h := &held{to: o.Stderr, ready: c.launcher.atReady, over: c.launcher.atEnd}
-			if interfaceEqual(o.Stdout, o.Stderr) {
-				o.Stdout = h
-			}
-			o.Stderr = h
-		}
 		t := time.NewTimer(readyTime)
 		defer t.Stop()
 		notReady = t.C
@@ -54,7 +55,7 @@ func Run(ctx context.Context, p confine.Prepared, o Options) (Result, error) {
 	started := make(chan error, 1)
 	go c.attend(started)
 	if err := <-started; err != nil {
-		return Result{ExitCode: -1}, err
+		return Result{ExitCode: -1}, &Failure{Runner: p.Enforcement.Runner, Reason: "it can't be started: " + err.Error()}
 	}
 
 	var result Result
@@ -106,6 +107,10 @@ func Run(ctx context.Context, p confine.Prepared, o Options) (Result, error) {
 	result.Survivors = c.survivors
 	result.OutputTruncated = errors.Is(c.waitErr, exec.ErrWaitDelay)
 	result, err := c.judge(result)
+	var failure *Failure
+	if errors.As(err, &failure) {
+		failure.Said, failure.Stale = string(h.said), p.Stale()
+	}
 	// Everything has ended: what is left now stays.
 	result.Held, result.Refused = p.Settle(), c.refused
 	return result, err
@@ -167,12 +172,12 @@ func (c *call) attend(started chan<- error) {
 		c.survivors = killAdopted(c.cmd.Process.Pid, c.bwrap.initPID(), killTime, killChild)
 	}
 	close(c.exited)
-	c.waitErr = c.cmd.Wait()
 	// The pipes close with the last process that has them; one that got away
-	// must not hold the call.
+	// must not hold the call, nor what waits for the launcher's word.
 	for _, r := range readers {
 		r.SetDeadline(time.Now().Add(waitDelay))
 	}
+	c.waitErr = c.cmd.Wait()
 	<-read
 }
 
@@ -322,12 +327,16 @@ func exitCode(s *os.ProcessState) (int, bool) {
 const readyTime = 10 * time.Second
 
 // held is a writer that waits for the command: what comes before it is ready is
-// its runner's, and dropped if it never gets ready. The process behind goes on
+// its runner's, and kept here if it never gets ready. The process behind goes on
 // meanwhile, as far as its pipe takes what it says.
 type held struct {
 	to          io.Writer
 	ready, over <-chan struct{}
+	said        []byte // at most maxSaid
 }
+
+// maxSaid bounds what is kept of a failed runner's words, in bytes.
+const maxSaid = 4 << 10
 
 func (h *held) Write(p []byte) (int, error) {
 	select {
@@ -339,6 +348,7 @@ func (h *held) Write(p []byte) (int, error) {
 	case <-h.ready: // both
 		return h.to.Write(p)
 	default:
+		h.said = append(h.said, p[:min(len(p), maxSaid-len(h.said))]...)
 		return len(p), nil
 	}
 }

@@ -252,18 +252,19 @@ type outcome struct {
 // try runs argv to its end under the field's policy.
 func (f *field) try(ctx context.Context, o run.Options, argv ...string) (outcome, error) {
 	f.t.Helper()
-	p, err := f.chain.Confine(argv, f.policy)
-	if err != nil {
+	var stdout, stderr bytes.Buffer
+	var e confine.Enforcement
+	o.Stdout, o.Stderr = &stdout, &stderr
+	o.Prepared = func(p confine.Prepared) { e = p.Enforcement }
+	r, err := run.Do(ctx, f.chain, argv, f.policy, o)
+	var failure *run.Failure
+	if err != nil && !errors.As(err, &failure) && ctx.Err() == nil {
 		f.t.Fatal(err)
 	}
-	defer p.Close()
-	var stdout, stderr bytes.Buffer
-	o.Stdout, o.Stderr = &stdout, &stderr
-	r, err := run.Run(ctx, p, o)
 	if err != nil {
 		err = fmt.Errorf("%w; it said %q", err, stderr.String())
 	}
-	return outcome{r, stdout.String(), stderr.String(), p.Enforcement}, err
+	return outcome{r, stdout.String(), stderr.String(), e}, err
 }
 
 // sh runs a script and fails the test if it did not run.
