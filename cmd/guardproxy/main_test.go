@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 
 // TestScripts holds the command line's contract: testdata/*.txtar.
 func TestScripts(t *testing.T) {
-	transcripts, err := filepath.Abs("../../testdata/transcripts")
+	root, err := filepath.Abs("../..")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,7 +42,8 @@ func TestScripts(t *testing.T) {
 		Deadline: time.Now().Add(2 * time.Minute),
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("HOME", e.WorkDir+"/home")
-			e.Setenv("TRANSCRIPTS", transcripts)
+			e.Setenv("TRANSCRIPTS", root+"/testdata/transcripts")
+			e.Setenv("DOCS", root+"/docs")
 			for _, v := range []string{"XDG_STATE_HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME"} {
 				e.Setenv(v, "")
 			}
