@@ -11,6 +11,8 @@ package wire
 
 import (
 	"bytes"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/guardproxy/guardproxy/internal/tape"
@@ -36,6 +38,30 @@ var itemKinds = map[string]*itemKind{
 	McpApprovalRequest: {McpApprovalRequest, "", "arguments", false, ""},
 }
 
+// kindOf is the kind that node typ names, nil for none. A history has hundreds of
+// items: no string is made of each type.
+func kindOf(t *tape.Tape, typ int) *itemKind {
+	for _, kind := range kindsList {
+		if t.Is(typ, kind.typ) {
+			return kind
+		}
+	}
+	return nil
+}
+
+// roleOf is the role that node i names.
+func roleOf(t *tape.Tape, i int) string {
+	for _, role := range [...]string{"user", "assistant", "developer", "system"} {
+		if t.Is(i, role) {
+			return role
+		}
+	}
+	return t.Str(i)
+}
+
+// kindsList is itemKinds, to be searched without a key.
+var kindsList = slices.Collect(maps.Values(itemKinds))
+
 // responses indexes the tools, calls and texts of a Responses request.
 func (q *Request) responses() {
 	t := &q.t
@@ -56,7 +82,7 @@ func (q *Request) responses() {
 	}
 	for n, i, end := 0, input+1, t.After(input); i < end; n, i = n+1, t.After(i) {
 		typ := t.Get(i, "type")
-		if kind := itemKinds[t.Str(typ)]; kind != nil {
+		if kind := kindOf(t, typ); kind != nil {
 			q.Calls++
 			if kind.typ != ComputerCall && kind.typ != McpApprovalRequest {
 				q.Past = append(q.Past, Past{t.Get(i, "call_id"), t.Get(i, "name"), t.Get(i, kind.args), i, i, kind})
@@ -69,7 +95,7 @@ func (q *Request) responses() {
 		case t.Is(typ, "item_reference"):
 			q.Held.References++
 		case t.Is(typ, "message"), typ < 0, t.Kind(typ) == tape.Null:
-			role := t.Str(t.Get(i, "role"))
+			role := roleOf(t, t.Get(i, "role"))
 			if role == "" && t.Get(i, "content") < 0 {
 				q.Held.References++ // an item that is nothing but an id
 			}
