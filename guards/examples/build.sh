@@ -34,7 +34,7 @@ elif [ -f "$name/$name.ts" ]; then
 	command -v node >/dev/null 2>&1 && command -v npm >/dev/null 2>&1 || missing node 18 "with npm"
 	[ -x "$asc" ] || npm install --silent --no-audit --no-fund --no-save --prefix "$dir" assemblyscript@0.28.20 >&2 ||
 		missing assemblyscript 0.28.20 "npm install assemblyscript@0.28.20"
-	"$asc" "$name/$name.ts" -O3 --runtime stub --use abort= --initialMemory 1 -o "$name/$name.wasm"
+	"$asc" "$name/$name.ts" -O3 --runtime stub --use abort= --initialMemory 16 -o "$name/$name.wasm"
 elif [ -f "$name/main.go" ]; then
 	GOOS=wasip1 GOARCH=wasm GOFLAGS=-buildvcs=false go build -buildmode=c-shared -trimpath -ldflags "-s -w -buildid=" -o "$name/$name.wasm" "./$name"
 elif [ -f "$name/$name.wat" ]; then

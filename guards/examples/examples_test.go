@@ -111,6 +111,24 @@ func TestSpellingsGetTheSameVerdict(t *testing.T) {
 	}
 }
 
+// An instance is good for all ordinary calls: a guard whose memory grows in each
+// of them is started each time, which takes milliseconds in Go.
+func TestInstancesAreUsedAgain(t *testing.T) {
+	for _, name := range examples.Names() {
+		g := load(t, name, nil)
+		for _, script := range []string{"cd x && make -j4 test | tail -20", "git status", strings.Repeat("cp src/a.go out/b.go\n", 200)} {
+			c := conformance.Case{Call: conformance.Call{Name: "bash", Arguments: arguments(t, script)}, Session: conformance.Session{Workspace: "/work"}}
+			call, _ := c.Judged()
+			for range 2 {
+				g.Check(t.Context(), call)
+			}
+		}
+		if s := g.Stats(); s.Instances != 1 || s.Discarded != 0 {
+			t.Errorf("%s: %+v", name, s)
+		}
+	}
+}
+
 // Reasons arrive whole, and each guard has cases of all kinds: calls that it
 // denies or asks about, and at least as many of ordinary work as a reader needs
 // to see that it is left alone.

@@ -13,12 +13,12 @@ import (
 // that no tool takes them for part of this module. cases.jsonl and README.md
 // are the same for all.
 
-//go:embed go/doc.go go/guard.go go/words.go rust/guardproxy.rs c/guardproxy.h assemblyscript/guardproxy.ts new
+//go:embed go/doc.go go/guard.go go/start.go go/words.go rust/guardproxy.rs c/guardproxy.h assemblyscript/guardproxy.ts new
 var files embed.FS
 
 // sources says which files of the SDK a new guard gets, and where.
 var sources = map[string]map[string]string{
-	"go":             {"go/doc.go": "guard/doc.go", "go/guard.go": "guard/guard.go", "go/words.go": "guard/words.go"},
+	"go":             {"go/doc.go": "guard/doc.go", "go/guard.go": "guard/guard.go", "go/start.go": "guard/start.go", "go/words.go": "guard/words.go"},
 	"rust":           {"rust/guardproxy.rs": "guardproxy.rs"},
 	"c":              {"c/guardproxy.h": "guardproxy.h"},
 	"assemblyscript": {"assemblyscript/guardproxy.ts": "guardproxy.ts"},

@@ -63,10 +63,8 @@ func check() int32 {
 	if !isShell {
 		return j.tool()
 	}
-	for _, key := range []string{"workdir", "cwd"} {
-		if d, ok := guard.Get("/call/arguments/" + key); ok && d != "" {
-			j.cd(d)
-		}
+	for d := range shell.Dirs(guard.Get) {
+		j.cd(d)
 	}
 	count := 0
 	for argv := range guard.Commands() {
@@ -78,20 +76,18 @@ func check() int32 {
 			return deny(why)
 		}
 	}
-	setting, _ := shell.Opaque(guard.Get)
-	switch unread := opaque == "true"; {
-	case setting == shell.Search && j.fed != "" && (j.feeds || j.unknown && j.reads):
-		return deny(j.fed)
-	case setting == shell.Search && (j.unseen || j.unknown || unread && count == 0):
-		if p := j.spoken(shell.Text(guard.Get)); p != "" {
-			return guard.Deny("this command cannot be read to the end, and its text speaks of deleting and of " + p + ", outside of the workspace. Name what to delete literally")
+	unread := opaque == "true"
+	if setting, _ := shell.Opaque(guard.Get); setting == shell.Search {
+		switch {
+		case j.fed != "" && (j.feeds || j.unknown && j.reads):
+			return deny(j.fed)
+		case j.unseen || j.unknown || unread && count == 0:
+			if p := j.spoken(shell.Text(guard.Get)); p != "" {
+				return guard.Deny("this command cannot be read to the end, and its text speaks of deleting and of " + p + ", outside of the workspace. Name what to delete literally")
+			}
 		}
-	case setting == shell.Ask && unread:
-		return guard.Ask(shell.AskOpaque)
-	case setting == shell.Deny && unread:
-		return guard.Deny(shell.DenyOpaque)
 	}
-	return guard.Pass
+	return shell.Answer(unread)
 }
 
 func deny(path string) int32 {
@@ -251,7 +247,7 @@ func (j *judge) find(dir string, argv []string) string {
 				if p == ";" {
 					break
 				}
-				deleting = deleting || isDeleter(p) || strings.Contains(p, " ") && shell.MentionsAny(p, signs...) != ""
+				deleting = deleting || isDeleter(p) || strings.Contains(p, " ") && signs.In(p) != ""
 			}
 		}
 	}
@@ -338,32 +334,20 @@ func (j *judge) tool() int32 {
 	if !strings.Contains(name, "delete") && !strings.Contains(name, "remove") && !strings.Contains(name, "unlink") && name != "rm" {
 		return guard.Pass
 	}
-	for _, key := range []string{"path", "file_path", "filePath", "file", "filename", "target", "target_file", "directory", "dir"} {
-		if p, ok := guard.Get("/call/arguments/" + key); ok && p != "" {
-			if out := j.outside(j.dir, p); out != "" {
-				return deny(out)
-			}
-		}
-	}
-	bad := ""
-	for _, key := range []string{"paths", "files"} {
-		shell.List(guard.Get, "/call/arguments/"+key, func(p string) bool {
-			bad = j.outside(j.dir, p)
-			return bad == ""
-		})
-		if bad != "" {
-			return deny(bad)
+	for p := range shell.Paths(guard.Get, "path", "file_path", "filePath", "file", "filename", "target", "target_file", "directory", "dir") {
+		if out := j.outside(j.dir, p); out != "" {
+			return deny(out)
 		}
 	}
 	return guard.Pass
 }
 
-var signs = []string{"rm", "rmdir", "unlink", "shred", "rmtree", "os.remove", "os.unlink", "remove", "removeall", "rmsync", "unlinksync", "rimraf", "remove-item", "fileutils.rm_rf", "rm_rf", "-delete"}
+var signs = shell.NewSigns("rm", "rmdir", "unlink", "shred", "rmtree", "os.remove", "os.unlink", "remove", "removeall", "rmsync", "unlinksync", "rimraf", "remove-item", "fileutils.rm_rf", "rm_rf", "-delete")
 
 // spoken returns a path outside that a text gives to a variable, to a function
 // or to a list, if it speaks of deleting too.
 func (j *judge) spoken(text string) string {
-	if shell.MentionsAny(text, signs...) == "" {
+	if signs.In(text) == "" {
 		return ""
 	}
 	for i := range len(text) {

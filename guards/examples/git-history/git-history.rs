@@ -103,7 +103,7 @@ fn git(sub: &str, args: &[&str]) -> Option<Found> {
 fn judge(argv: &[&'static str], doubt: &mut bool) -> Option<Found> {
     let mut space = [0; 64];
     let name = base(argv[0], &mut space);
-    *doubt |= unseen(argv, name, kinds(name, |_| 0));
+    *doubt |= unseen(argv, name, kinds(name, |_| {}));
     let git_dir = |w: &&str| {
         let w = if w.ends_with("/*") { &w[..w.len() - 2] } else { w };
         let w = w.trim_end_matches(&['/'][..]);
@@ -204,6 +204,7 @@ pub extern "C" fn guard_check_v1() -> i32 {
 
 #[no_mangle]
 pub extern "C" fn guard_config_v1() -> i32 {
+    kinds("", |_| {}); // all names are filed now, once
     if opaque_setting().is_none() || !only_settings(&["opaque", "allow", "deny"]) {
         return deny(&["the settings are allow and deny, lists of rules, and opaque: search, pass, ask or deny"]);
     }

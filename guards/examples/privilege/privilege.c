@@ -150,6 +150,7 @@ GP_CHECK check(void) {
 
 GP_CONFIG config(void) {
 	static const char *const names[] = {"opaque", "allow", 0};
+	kind_of(""); /* all names are filed now, once */
 	if (opaque_setting() == NONE || !only_settings(names))
 		return gp_verdict(GP_DENY, "the settings are allow, a list of programs, and opaque: search, pass, ask or deny", 0);
 	return GP_PASS;

@@ -12,7 +12,7 @@ mod guardproxy;
 mod shell;
 
 use guardproxy::{commands, deny, get, join, PASS};
-use shell::{base, configured, dynamic, kinds, mentions, mentions_each, only_settings, opaque_answer, opaque_setting, text, unseen, Opaque, OWN};
+use shell::{among, base, configured, dynamic, kinds, mentions, mentions_each, only_settings, opaque_answer, opaque_setting, text, unseen, Names, Opaque, OWN};
 
 /// The programs, by alternatives, and the words after them. A star at the end
 /// of a word stands for any rest.
@@ -93,14 +93,12 @@ fn judge(name: &str, args: &[&'static str]) -> Option<[&'static str; 3]> {
     if harmless {
         return None;
     }
-    for rule in RULES {
-        let mut words = rule.split(' ');
-        let programs = words.next().unwrap_or("");
-        for program in programs.split('|').filter(|p| *p == name) {
-            let mut found = [program, "", ""];
-            if follow(words.clone(), args, &mut found) {
-                return Some(found);
-            }
+    for rule in rules().of(name) {
+        let mut words = RULES[rule as usize].split(' ');
+        let program = words.next().unwrap_or("").split('|').find(|p| *p == name).unwrap_or("");
+        let mut found = [program, "", ""];
+        if follow(words, args, &mut found) {
+            return Some(found);
         }
     }
     for cloud in CLOUDS.split(' ').filter(|c| *c == name) {
@@ -128,29 +126,44 @@ fn judge(name: &str, args: &[&'static str]) -> Option<[&'static str; 3]> {
     }
 }
 
-/// Whether any rule is about a program, or it starts one that may be.
-fn subject(name: &str) -> bool {
-    let starts = name.starts_with("python") || name == "php" || name == "node" || name == "ruby";
-    starts || RULES.iter().any(|rule| rule.split(' ').next().unwrap_or("").split('|').any(|p| p == name)) || CLOUDS.split(' ').chain(CLIENTS.split(' ')).any(|p| p == name)
+/// The rules of each program, by their places in the list.
+fn rules() -> &'static Names<1024> {
+    static mut OF: Names<1024> = Names::EMPTY;
+    unsafe { &mut OF }.filled(|of| {
+        for (n, rule) in RULES.iter().enumerate() {
+            rule.split(' ').next().unwrap_or("").split('|').for_each(|program| of.add(program, n as u8));
+        }
+    })
+}
+
+/// Programs that a rule is about.
+fn subjects(add: &mut dyn FnMut(&'static str)) {
+    CLOUDS.split(' ').chain(CLIENTS.split(' ')).for_each(|program| add(program));
+}
+
+/// Programs that start one that a rule may be about.
+fn starts(name: &str) -> bool {
+    name.starts_with("python") || name == "php" || name == "node" || name == "ruby"
 }
 
 fn command(argv: &[&'static str], doubt: &mut bool) -> Option<i32> {
     let mut space = [0; 64];
     let name = base(argv[0], &mut space);
-    let kind = kinds(name, |name| if subject(name) { OWN } else { 0 });
+    let kind = kinds(name, subjects);
+    let subject = kind & OWN != 0 || starts(name) || rules().of(name).next().is_some();
     // Statements may come from the input of a client.
-    *doubt |= kind & OWN != 0 && CLIENTS.split(' ').any(|c| c == name);
-    *doubt |= unseen(argv, name, kind) || kind & OWN != 0 && argv.get(1).map_or(false, |w| dynamic(w) && !w.contains('/'));
+    *doubt |= kind & OWN != 0 && among(name, CLIENTS);
+    *doubt |= unseen(argv, name, kind) || subject && argv.get(1).map_or(false, |w| dynamic(w) && !w.contains('/'));
+    if !subject {
+        return None;
+    }
     let (mut name, mut args) = (name, &argv[1..]);
-    if name.starts_with("python") || name == "php" || name == "node" || name == "ruby" {
+    if starts(name) {
         // A module or a script in the place of a program.
         let at = args.iter().position(|w| *w == "-m").map_or_else(|| args.iter().position(|w| !w.starts_with('-')), |m| Some(m + 1))?;
         let script = args.get(at)?;
         name = script.rsplit('/').next().unwrap_or("");
         args = &args[at + 1..];
-    }
-    if kind & OWN == 0 {
-        return None;
     }
     let mut joined = [0; 128];
     let found = judge(name, args)?;
@@ -218,6 +231,8 @@ fn spoken(all: &str) -> Option<&'static str> {
 
 #[no_mangle]
 pub extern "C" fn guard_config_v1() -> i32 {
+    kinds("", subjects); // all names are filed now, once
+    rules();
     if opaque_setting().is_none() || !only_settings(&["opaque", "allow"]) {
         return deny(&["the settings are allow, a list of commands, and opaque: search, pass, ask or deny"]);
     }

@@ -3,6 +3,8 @@
 package main
 
 import (
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/guardproxy/guardproxy/guards/examples/shell"
@@ -69,11 +71,7 @@ func check() int32 {
 		j.allow = append(j.allow, end)
 		return true
 	})
-	for _, key := range []string{"workdir", "cwd"} {
-		if d, ok := guard.Get("/call/arguments/" + key); ok && d != "" {
-			j.dirs = append(j.dirs, d)
-		}
-	}
+	j.dirs = slices.Collect(shell.Dirs(guard.Get))
 	opaque, isShell := guard.Get("/call/shell/opaque")
 	count := 0
 	if isShell {
@@ -93,18 +91,13 @@ func check() int32 {
 	if !isShell {
 		return guard.Pass
 	}
-	setting, _ := shell.Opaque(guard.Get)
-	switch unread := opaque == "true"; {
-	case setting == shell.Search && (j.doubt || unread && count == 0):
+	unread := opaque == "true"
+	if setting, _ := shell.Opaque(guard.Get); setting == shell.Search && (j.doubt || unread && count == 0) {
 		if what := spoken(shell.Text(guard.Get)); what != "" && !j.allowed(what) {
 			return guard.Deny("this command cannot be read to the end, and its text speaks of " + what + ", which is secret. Write each command plainly, without variables and code in other languages")
 		}
-	case setting == shell.Ask && unread:
-		return guard.Ask(shell.AskOpaque)
-	case setting == shell.Deny && unread:
-		return guard.Deny(shell.DenyOpaque)
 	}
-	return guard.Pass
+	return shell.Answer(unread)
 }
 
 func deny(what string) int32 {
@@ -147,7 +140,7 @@ func (j *judge) secret(path string) string {
 // paths looks at what tools read, and what a shell opens for reading.
 func (j *judge) paths() string {
 	for i := 0; ; i++ {
-		at := "/call/paths/" + number(i)
+		at := "/call/paths/" + strconv.Itoa(i)
 		op, ok := guard.Get(at + "/op")
 		if !ok {
 			break
@@ -165,31 +158,12 @@ func (j *judge) paths() string {
 	}
 	// A tool that nobody catalogued has its paths somewhere; a search for
 	// contents may name its files by a pattern.
-	for _, key := range []string{"path", "file_path", "filePath", "file", "filepath", "filename", "absolute_path", "target_file", "uri", "glob", "include"} {
-		if p, ok := guard.Get("/call/arguments/" + key); ok {
-			if what := j.secret(strings.TrimPrefix(p, "file://")); what != "" {
-				return what
-			}
-		}
-	}
-	what := ""
-	for _, key := range []string{"paths", "files"} {
-		shell.List(guard.Get, "/call/arguments/"+key, func(p string) bool {
-			what = j.secret(p)
-			return what == ""
-		})
-		if what != "" {
+	for p := range shell.Paths(guard.Get, "path", "file_path", "filePath", "file", "filepath", "filename", "absolute_path", "target_file", "uri", "glob", "include") {
+		if what := j.secret(strings.TrimPrefix(p, "file://")); what != "" {
 			return what
 		}
 	}
 	return ""
-}
-
-func number(i int) string {
-	if i < 10 {
-		return string(rune('0' + i))
-	}
-	return number(i/10) + string(rune('0'+i%10))
 }
 
 // command returns the secret that a command reads or prints, or "".
@@ -388,15 +362,15 @@ func printed(name string, args []string) string {
 	return ""
 }
 
-var signs = []string{".env", "id_rsa", "id_ed25519", "id_ecdsa", ".aws/credentials", ".ssh/id", ".ssh/*", ".netrc", ".git-credentials", ".kube/config", ".docker/config.json", ".pgpass", ".vault-token", ".gnupg", "/etc/shadow", "/proc/self/environ", ".bash_history", ".zsh_history", ".codex/auth.json", ".credentials.json", "application_default_credentials.json", "169.254.169.254", "metadata.google.internal", "gh auth token"}
+var signs = shell.NewSigns(".env", "id_rsa", "id_ed25519", "id_ecdsa", ".aws/credentials", ".ssh/id", ".ssh/*", ".netrc", ".git-credentials", ".kube/config", ".docker/config.json", ".pgpass", ".vault-token", ".gnupg", "/etc/shadow", "/proc/self/environ", ".bash_history", ".zsh_history", ".codex/auth.json", ".credentials.json", "application_default_credentials.json", "169.254.169.254", "metadata.google.internal", "gh auth token")
 
 var templates = strings.NewReplacer(".env.example", "", ".env.sample", "", ".env.template", "", ".env.dist", "", ".env.defaults", "", ".ssh/known_hosts", "", ".ssh/config", "")
 
 // spoken returns the sign of a secret that a text speaks of.
 func spoken(text string) string {
-	if s := shell.MentionsAny(text, signs...); s == "" {
+	if signs.In(text) == "" {
 		return ""
 	}
 	// A template beside it is none.
-	return shell.MentionsAny(templates.Replace(text), signs...)
+	return signs.In(templates.Replace(text))
 }

@@ -7,7 +7,11 @@
 // are followed by the command that they run. What is left is named here.
 package shell
 
-import "strings"
+import (
+	"iter"
+	"strconv"
+	"strings"
+)
 
 // Get looks up a JSON Pointer in the input document, as guard.Get does.
 type Get func(pointer string) (string, bool)
@@ -141,24 +145,30 @@ func lower(c byte) byte {
 	return c
 }
 
-// Mentions looks for words, in lower case, in a text, as words and whatever
-// their case. A space stands for whatever parts words there, in quotes and
-// lists too.
-func Mentions(text, words string) bool { return MentionsAny(text, words) != "" }
+// Signs are words, in lower case, that texts are searched for. They are filed by
+// their first byte when the guard starts, which is once.
+type Signs [256][]string
 
-// MentionsAny is Mentions for the first of several that is found. It reads the
-// text once: guards have fuel for some hundred steps a byte of it.
-func MentionsAny(text string, several ...string) string {
-	var by [256][]string // by their first byte
-	for _, words := range several {
-		by[words[0]] = append(by[words[0]], words)
+// NewSigns files words; none may be empty.
+func NewSigns(words ...string) *Signs {
+	var s Signs
+	for _, w := range words {
+		s[w[0]] = append(s[w[0]], w)
 	}
+	return &s
+}
+
+// In returns the first that stands in a text, as words and whatever their case,
+// or "". A space stands for whatever parts words there, in quotes and lists
+// too. It reads the text once: guards have fuel for some hundred steps a byte
+// of it.
+func (s *Signs) In(text string) string {
 	for from := range len(text) {
 		c := lower(text[from])
-		if by[c] == nil || from > 0 && letter(text[from-1]) && (letter(c) || c == '.') {
+		if s[c] == nil || from > 0 && letter(text[from-1]) && (letter(c) || c == '.') {
 			continue
 		}
-		for _, words := range by[c] {
+		for _, words := range s[c] {
 			if at(text, from, words) {
 				return words
 			}
@@ -195,18 +205,44 @@ func Text(get Get) string {
 // List calls each with the elements of a list of texts, until it returns false.
 func List(get Get, pointer string, each func(string) bool) {
 	for i := 0; ; i++ {
-		s, ok := get(pointer + "/" + itoa(i))
+		s, ok := get(pointer + "/" + strconv.Itoa(i))
 		if !ok || !each(s) {
 			return
 		}
 	}
 }
 
-func itoa(i int) string {
-	if i < 10 {
-		return string(rune('0' + i))
+// Paths goes through what a tool that nobody catalogued may name: its arguments
+// of these names, and what is in lists of paths and files.
+func Paths(get Get, arguments ...string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for _, name := range arguments {
+			if p, ok := get("/call/arguments/" + name); ok && p != "" && !yield(p) {
+				return
+			}
+		}
+		on := true
+		for _, name := range []string{"paths", "files"} {
+			List(get, "/call/arguments/"+name, func(p string) bool {
+				on = yield(p)
+				return on
+			})
+			if !on {
+				return
+			}
+		}
 	}
-	return itoa(i/10) + string(rune('0'+i%10))
+}
+
+// Dirs goes through the directories in which a call says that it is run.
+func Dirs(get Get) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for _, name := range []string{"workdir", "cwd"} {
+			if d, ok := get("/call/arguments/" + name); ok && d != "" && !yield(d) {
+				return
+			}
+		}
+	}
 }
 
 // What the operator wants for commands that can't be read to the end.
@@ -227,12 +263,6 @@ func Opaque(get Get) (string, bool) {
 	}
 	return "", false
 }
-
-// Reasons for the answers that the settings Ask and Deny give.
-const (
-	AskOpaque  = "this command cannot be read to the end: a part of it is decided only when it runs"
-	DenyOpaque = "this command cannot be read to the end: write it without variables, patterns and substitutions"
-)
 
 // OnlySettings holds the configuration to opaque and to lists of texts of these
 // names. Every byte of it must be theirs.

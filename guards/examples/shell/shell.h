@@ -39,19 +39,37 @@ static inline int among(const char *name, const char *list) {
 	return 0;
 }
 
-/* kind is the set of lists, one bit each, that have a name. A script has few
- * different programs: names that were looked up are remembered. */
-static inline unsigned kind(const char *name, const char *const *lists) {
-	static struct { char name[24]; unsigned bits; } known[64];
-	unsigned h = 0, n = 0, bits = 0;
-	for (; name[n]; n++) h = h * 31 + (unsigned char)name[n];
-	h &= 63;
-	if (n && n < sizeof known[h].name && gp_equal(known[h].name, name)) return known[h].bits;
+enum { SLOTS = 1024 };
+static struct { const char *name; unsigned bits; } slots[SLOTS]; /* a name ends with a space */
+
+static inline unsigned slot_of(const char *name) {
+	unsigned h = 0;
+	for (; *name && *name != ' '; name++) h = h * 31 + (unsigned char)*name;
+	return h % SLOTS;
+}
+
+/* file_names puts the names of all lists where their hash says. A guard does it
+ * when it starts, which is once: calls begin with the memory of a guard that was
+ * started. As many names as slots are a loop without end, which stops it there. */
+static inline void file_names(const char *const *lists) {
 	for (int i = 0; lists[i]; i++)
-		if (among(name, lists[i])) bits |= 1u << i;
-	if (n && n < sizeof known[h].name) {
-		gp_join(known[h].name, sizeof known[h].name, (const char *const[]){name, 0});
-		known[h].bits = bits;
+		for (const char *name = lists[i]; *name; name++) {
+			unsigned at = slot_of(name);
+			while (slots[at].name) at = (at + 1) % SLOTS;
+			slots[at].name = name, slots[at].bits = 1u << i;
+			while (*name != ' ') name++;
+		}
+}
+
+/* kind is the set of lists, one bit each, that have a name. */
+static inline unsigned kind(const char *name, const char *const *lists) {
+	static int filed;
+	if (!filed) file_names(lists), filed = 1;
+	unsigned bits = 0;
+	for (unsigned at = slot_of(name); slots[at].name; at = (at + 1) % SLOTS) {
+		unsigned n = 0;
+		while (name[n] && name[n] != ' ' && name[n] == slots[at].name[n]) n++;
+		if (n && !name[n] && slots[at].name[n] == ' ') bits |= slots[at].bits;
 	}
 	return bits;
 }
@@ -166,11 +184,10 @@ static inline int mentions(const char *in, const char *words) {
 /* mentions_any is mentions for the first of several, up to a null pointer, that
  * is found; a null pointer if none is. It reads the text once. */
 static inline const char *mentions_any(const char *in, const char *const *several) {
-	static char first[256];
-	for (int i = 0; i < 256; i++) first[i] = 0;
-	for (int i = 0; several[i]; i++) first[(unsigned char)*several[i]] = 1;
+	unsigned long long first = 0; /* by the low bits of a byte: most are none of them */
+	for (int i = 0; several[i]; i++) first |= 1ull << (*several[i] & 63);
 	for (const char *at = in; *at; at++)
-		if (first[(unsigned char)lower(*at)])
+		if (first >> (lower(*at) & 63) & 1)
 			for (int i = 0; several[i]; i++)
 				if (spoken_at(in, at, several[i])) return several[i];
 	return 0;

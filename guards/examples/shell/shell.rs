@@ -40,17 +40,60 @@ const FOREIGN: u8 = 8;
 /// The bits of kinds that guards have for themselves.
 pub const OWN: u8 = 16;
 
-/// What a program is: bits of the constants above, and those of own.
-pub fn kinds(name: &str, own: impl Fn(&str) -> u8) -> u8 {
-    remembered(name, |name| {
-        let mut bits = own(name);
-        for (bit, list) in [(SHELL, SHELLS), (INTERPRETER, INTERPRETERS), (SOURCE, "source ."), (FOREIGN, FOREIGNS)] {
-            if among(name, list) || bit == INTERPRETER && name.starts_with("python3.") {
-                bits |= bit;
-            }
+/// Names with a number each, found by their hash; a name may have several. It is
+/// filled when the guard starts, which is once: calls begin with the memory of
+/// a guard that was started.
+pub struct Names<const SLOTS: usize> {
+    filled: bool,
+    slots: [Option<(&'static str, u8)>; SLOTS], // a chain of names ends with an empty one
+}
+
+impl<const SLOTS: usize> Names<SLOTS> {
+    pub const EMPTY: Self = Names { filled: false, slots: [None; SLOTS] };
+
+    /// Fills it, the first time.
+    pub fn filled(&mut self, fill: impl FnOnce(&mut Self)) -> &Self {
+        if !self.filled {
+            self.filled = true;
+            fill(self);
         }
-        bits
-    })
+        self
+    }
+
+    /// With as many names as slots no chain would end: the guard is stopped when
+    /// it starts, or at its first name.
+    pub fn add(&mut self, name: &'static str, number: u8) {
+        let mut at = Self::hash(name);
+        while self.slots[at].is_some() {
+            at = (at + 1) % SLOTS;
+        }
+        self.slots[at] = Some((name, number));
+    }
+
+    /// The numbers of a name, in the order in which they were added.
+    pub fn of<'a>(&'a self, name: &'a str) -> impl Iterator<Item = u8> + 'a {
+        let from = Self::hash(name);
+        (from..).map_while(move |at| self.slots[at % SLOTS]).filter(move |slot| slot.0 == name).map(|slot| slot.1)
+    }
+
+    fn hash(name: &str) -> usize {
+        name.bytes().fold(0u32, |h, c| h.wrapping_mul(31).wrapping_add(c as u32)) as usize % SLOTS
+    }
+}
+
+static mut KINDS: Names<512> = Names::EMPTY;
+
+/// What a program is: bits of the constants above, and OWN for the names that
+/// own adds.
+pub fn kinds(name: &str, own: impl FnOnce(&mut dyn FnMut(&'static str))) -> u8 {
+    let known = unsafe { &mut KINDS }.filled(|names| {
+        for (bit, list) in [(SHELL, SHELLS), (INTERPRETER, INTERPRETERS), (SOURCE, "source ."), (FOREIGN, FOREIGNS)] {
+            list.split(' ').for_each(|name| names.add(name, bit));
+        }
+        own(&mut |name| names.add(name, OWN));
+    });
+    let bits = known.of(name).fold(0, |bits, bit| bits | bit);
+    bits | if name.starts_with("python3.") { INTERPRETER } else { 0 }
 }
 
 /// What the command runs is not among the words. Kinds are its program's.
@@ -151,24 +194,6 @@ fn spoken_at(text: &[u8], mut i: usize, words: &[u8]) -> bool {
     !(letter(words[words.len() - 1]) && letter(at(i)))
 }
 
-/// What look says of a name. A script has few different programs: names that
-/// were looked up are remembered.
-pub fn remembered(name: &str, look: impl Fn(&str) -> u8) -> u8 {
-    static mut KNOWN: [([u8; 24], u8, u8); 64] = [([0; 24], 0, 0); 64];
-    let known = unsafe { &mut KNOWN };
-    let hash = name.bytes().fold(0u32, |h, c| h.wrapping_mul(31).wrapping_add(c as u32)) as usize % known.len();
-    let (space, length, kind) = &mut known[hash];
-    if name.is_empty() || name.len() > space.len() {
-        return look(name);
-    }
-    if space[..*length as usize] != *name.as_bytes() {
-        space[..name.len()].copy_from_slice(name.as_bytes());
-        *length = name.len() as u8;
-        *kind = look(name);
-    }
-    *kind
-}
-
 /// The command as the model wrote it, or all arguments.
 pub fn text() -> &'static str {
     static mut TEXT: [u8; 1 << 20] = [0; 1 << 20];
@@ -189,10 +214,11 @@ pub enum Opaque {
     Deny,
 }
 
+/// Room for a setting: as large as a document, so that each fits.
+static mut SETTING: [u8; 1 << 20] = [0; 1 << 20];
+
 pub fn opaque_setting() -> Option<Opaque> {
-    // What does not fit is none of the words.
-    let mut space = [0; 1 << 12];
-    Some(match get(&["/config/opaque"], &mut space) {
+    Some(match get(&["/config/opaque"], unsafe { &mut SETTING }) {
         None | Some("search") => Opaque::Search,
         Some("pass") => Opaque::Pass,
         Some("ask") => Opaque::Ask,
@@ -213,8 +239,7 @@ pub fn opaque_answer(opaque: bool) -> i32 {
 /// Holds the configuration to these names: each is a list of texts, but for
 /// opaque. Every byte of it must be theirs.
 pub fn only_settings(names: &[&str]) -> bool {
-    static mut SPACE: [u8; 1 << 20] = [0; 1 << 20];
-    let space = unsafe { &mut SPACE };
+    let space = unsafe { &mut SETTING };
     let (mut bytes, mut count) = (2, 0);
     for name in names {
         if let Some(value) = get(&["/config/", name], space) {
@@ -234,9 +259,8 @@ pub fn only_settings(names: &[&str]) -> bool {
 
 /// Looks for a text in a list of the configuration.
 pub fn configured(name: &str, text: &str) -> bool {
-    let mut space = [0; 1 << 12];
     for i in 0.. {
-        match get(&["/config/", name, "/", number(i, &mut [0; 10])], &mut space) {
+        match get(&["/config/", name, "/", number(i, &mut [0; 10])], unsafe { &mut SETTING }) {
             None => return false,
             Some(entry) if entry == text => return true,
             _ => {}

@@ -35,21 +35,14 @@ var buffer [4 << 10]byte
 // string decoded, anything else as compact JSON. It reports false if there is
 // none. A malformed pointer ends the guard, which denies the call.
 func Get(pointer string) (string, bool) {
-	b := buffer[:]
-	for {
-		n := get(unsafe.StringData(pointer), uint32(len(pointer)), unsafe.SliceData(b), uint32(len(b)))
-		if n < 0 {
-			return "", false
-		}
-		if int(n) <= len(b) {
-			return string(b[:n]), true
-		}
-		// What is written into memory of its own needs no copy.
-		b = make([]byte, n)
-		if m := get(unsafe.StringData(pointer), uint32(len(pointer)), unsafe.SliceData(b), uint32(len(b))); m == n {
-			return unsafe.String(unsafe.SliceData(b), len(b)), true
-		}
+	at, length := unsafe.StringData(pointer), uint32(len(pointer))
+	n := get(at, length, &buffer[0], uint32(len(buffer)))
+	if int(n) <= len(buffer) {
+		return string(buffer[:max(n, 0)]), n >= 0
 	}
+	b := make([]byte, n) // what is written into memory of its own needs no copy
+	get(at, length, &b[0], uint32(n))
+	return unsafe.String(&b[0], n), true
 }
 
 // Commands goes through /call/shell/argv: the words of each simple command, in

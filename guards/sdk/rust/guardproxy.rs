@@ -75,7 +75,7 @@ pub fn number(mut i: usize, digits: &mut [u8; 10]) -> &str {
 /// a string comes decoded, anything else as compact JSON.
 pub fn get<'a>(pointer: &[&str], space: &'a mut [u8]) -> Option<&'a str> {
     let mut buffer = [0; 256];
-    let pointer = join(&mut buffer, pointer);
+    let pointer = if let [whole] = pointer { whole } else { join(&mut buffer, pointer) };
     let n = unsafe { host_get(pointer.as_ptr(), pointer.len(), space.as_mut_ptr(), space.len()) };
     (n >= 0).then(|| unsafe { core::str::from_utf8_unchecked(&space[..n as usize]) })
 }
