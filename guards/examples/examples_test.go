@@ -277,6 +277,8 @@ func TestDefaultLimits(t *testing.T) {
 			"ls " + strings.Repeat("a ", command.MaxScript/3), // nearly the most words that fit a document
 			"cat <<'E'\n" + strings.Repeat("a\n", command.MaxScript/2-10) + "E\nrm -rf \"$X\"",
 			strings.Repeat("mkdir -p out/x && cp a.b c.d\n", 2000),
+			strings.Repeat("cp src/main.go etc/self/out.go\n", 4000),
+			strings.Repeat("npm run lint:all\n", 4000),
 		} {
 			c := conformance.Case{Call: conformance.Call{Name: "bash", Arguments: arguments(t, script)}}
 			call, _ := c.Judged()

@@ -223,12 +223,16 @@ func (j *judge) words(name string, args []string) string {
 			j.doubt = true // whatever is in the variable
 			continue
 		}
-		if strings.Contains(w, "$(") || strings.Contains(w, "`") {
+		has := look(w)
+		if has.expands && (strings.Contains(w, "$(") || strings.Contains(w, "`")) {
 			if what := spoken(w); what != "" && !j.allowed(what) {
 				return what
 			}
 		}
-		option, value, given := strings.Cut(w, "=")
+		option, value, given := w, "", false
+		if has.equals {
+			option, value, given = strings.Cut(w, "=")
+		}
 		if i > 0 && uses[args[i-1]] && !(args[i-1] == "-i" && name == "sed") || given && uses[option] || strings.HasPrefix(w, "of=") {
 			continue
 		}
@@ -240,25 +244,48 @@ func (j *judge) words(name string, args []string) string {
 				return what
 			}
 		}
-		if _, behind, ok := strings.Cut(w, "@"); ok {
-			if what := j.secret(behind); what != "" {
+		if has.at {
+			if what := j.secret(w[strings.IndexByte(w, '@')+1:]); what != "" {
 				return what
 			}
 		}
-		if before, behind, ok := strings.Cut(w, ":"); ok && !strings.HasPrefix(behind, "//") {
-			for _, part := range []string{before, behind} {
-				if what := j.secret(part); what != "" {
-					return what
+		if has.colon {
+			if before, behind, _ := strings.Cut(w, ":"); !strings.HasPrefix(behind, "//") {
+				for _, part := range []string{before, behind} {
+					if what := j.secret(part); what != "" {
+						return what
+					}
 				}
 			}
 		}
-		for _, host := range []string{"169.254.169.254", "metadata.google.internal", "169.254.170.2", "100.100.100.200"} {
-			if strings.Contains(w, host) {
+		for _, host := range metadata {
+			if len(w) >= len(host) && strings.Contains(w, host) {
 				return "the metadata service " + host
 			}
 		}
 	}
 	return ""
+}
+
+var metadata = []string{"169.254.169.254", "metadata.google.internal", "169.254.170.2", "100.100.100.200"}
+
+// marks are the characters of a word that ask for a closer look.
+type marks struct{ expands, equals, at, colon bool }
+
+func look(w string) (m marks) {
+	for i := range len(w) {
+		switch w[i] {
+		case '$', '`':
+			m.expands = true
+		case '=':
+			m.equals = true
+		case '@':
+			m.at = true
+		case ':':
+			m.colon = true
+		}
+	}
+	return m
 }
 
 // plain: nothing in the word makes it worth a look. It need not find all of

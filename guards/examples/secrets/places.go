@@ -21,12 +21,14 @@ var known = func() map[string]bool {
 	return m
 }()
 
-var ends = []string{".pem", ".key", ".p12", ".pfx", ".jks", ".keystore", ".kdbx", ".ppk", ".env", ".agekey"}
+var ends = map[string]bool{".pem": true, ".key": true, ".p12": true, ".pfx": true, ".jks": true, ".keystore": true, ".kdbx": true, ".ppk": true, ".env": true, ".agekey": true}
 
-var dirs = []struct {
+type place struct {
 	dir   string
 	files []string // none: all of it, but for what is public
-}{
+}
+
+var dirs = []place{
 	{".ssh", nil}, {".gnupg", nil}, {".password-store", nil}, {".azure", nil}, {"gcloud", nil}, {"keychains", nil}, {"keyrings", nil},
 	{".aws", []string{"credentials", "sso", "cli"}}, {".kube", []string{"config", "cache"}}, {".docker", []string{"config.json"}},
 	{"gh", []string{"hosts.yml"}}, {"hub", []string{}}, {".cargo", []string{"credentials", "credentials.toml"}}, {".gem", []string{"credentials"}},
@@ -35,25 +37,42 @@ var dirs = []struct {
 	{"etc", []string{"shadow", "gshadow", "shadow-", "master.passwd"}}, {"self", []string{"environ"}},
 }
 
-// leads are the first letters of those directories.
-var leads = func() (l [256]bool) {
-	for _, d := range dirs {
-		l[d.dir[0]] = true
+// leads are those directories by their first letters.
+var leads = func() (l [256][]*place) {
+	for i := range dirs {
+		c := dirs[i].dir[0]
+		l[c] = append(l[c], &dirs[i])
 	}
 	return l
 }()
 
-// public are names in such directories that are no secrets.
-func public(name string) bool {
-	return strings.HasSuffix(name, ".pub") || name == "known_hosts" || name == "known_hosts.old" || name == "config" || name == "authorized_keys" ||
-		strings.HasSuffix(name, ".example") || strings.HasSuffix(name, ".sample") || strings.HasSuffix(name, ".template") || strings.HasSuffix(name, ".dist") || strings.HasSuffix(name, ".tmpl") || strings.HasSuffix(name, ".defaults")
+// public are names in such directories that are no secrets; end is what such a
+// name has from its last dot on.
+func public(name, end string) bool {
+	switch end {
+	case ".pub", ".example", ".sample", ".template", ".dist", ".tmpl", ".defaults":
+		return true
+	}
+	return name == "known_hosts" || name == "known_hosts.old" || name == "config" || name == "authorized_keys"
 }
 
-// fits compares a part of a path with a name. A pattern fits what it may become
-// if it begins with at least one letter of the name.
-func fits(part, name string) bool {
-	if at := strings.IndexAny(part, "*?[{"); at >= 0 {
-		return at > 0 && strings.HasPrefix(name, part[:at])
+// wild is where a pattern in a part of a path begins, or -1.
+func wild(part string) int {
+	for i := range len(part) {
+		switch part[i] {
+		case '*', '?', '[', '{':
+			return i
+		}
+	}
+	return -1
+}
+
+// fits compares a part of a path with a name; star is where a pattern in it
+// begins, or -1. A pattern fits what it may become if it begins with at least
+// one letter of the name.
+func fits(part string, star int, name string) bool {
+	if star >= 0 {
+		return star > 0 && strings.HasPrefix(name, part[:star])
 	}
 	return part == name
 }
@@ -64,7 +83,8 @@ func secret(path string) string {
 		return ""
 	}
 	path = strings.ToLower(path)
-	var parts []string
+	var space [16]string // most paths need no memory of the heap
+	parts := space[:0]
 	for part := range strings.SplitSeq(path, "/") {
 		switch part {
 		case "", ".":
@@ -78,13 +98,14 @@ func secret(path string) string {
 		return ""
 	}
 	last := parts[len(parts)-1]
-	if public(last) && !fits(".kube", parent(parts)) {
+	end := last[max(strings.LastIndexByte(last, '.'), 0):]
+	if public(last, end) && parent(parts) != ".kube" {
 		return ""
 	}
 	if known[last] {
 		return last
 	}
-	if at := strings.IndexAny(last, "*?[{"); at > 0 {
+	if at := wild(last); at > 0 {
 		for _, f := range files {
 			if (f[0] == '.' || strings.HasPrefix(f, "id_")) && strings.HasPrefix(f, last[:at]) {
 				return f
@@ -94,35 +115,38 @@ func secret(path string) string {
 	if strings.HasPrefix(last, ".env.") || strings.HasPrefix(last, "client_secret") && strings.HasSuffix(last, ".json") {
 		return last
 	}
-	for _, e := range ends {
-		if strings.HasSuffix(last, e) && !certificate(last, e) {
-			return "*" + e
-		}
+	if end[0] == '.' && ends[end] && !certificate(last, end) {
+		return "*" + end
 	}
 	if last == ".npmrc" && (strings.HasPrefix(path, "~") || strings.HasPrefix(path, "$home") || strings.HasPrefix(path, "/home/") || strings.HasPrefix(path, "/root/") || strings.HasPrefix(path, "/users/")) {
 		return last // a project's own holds settings
 	}
-	for _, d := range dirs {
-		if d.files == nil && last == d.dir && last[0] == '.' {
-			return d.dir // a search in all of it
+	if last[0] == '.' {
+		for _, d := range leads['.'] {
+			if d.files == nil && last == d.dir {
+				return d.dir // a search in all of it
+			}
 		}
 	}
 	if parts[0] == "proc" && last == "environ" {
 		return "environ"
 	}
 	for i, part := range parts[:len(parts)-1] {
-		if !leads[part[0]] {
+		near := leads[part[0]]
+		if near == nil {
 			continue
 		}
-		for _, d := range dirs {
-			if !fits(part, d.dir) || d.dir == "etc" && i > 0 || d.dir == "gcloud" && !(i > 0 && parts[i-1] == ".config") || d.dir == "self" && !(i > 0 && parts[i-1] == "proc") {
+		star := wild(part)
+		for _, d := range near {
+			if !fits(part, star, d.dir) || d.dir == "etc" && i > 0 || d.dir == "gcloud" && !(i > 0 && parts[i-1] == ".config") || d.dir == "self" && !(i > 0 && parts[i-1] == "proc") {
 				continue
 			}
 			if d.files == nil {
 				return d.dir
 			}
+			star := wild(parts[i+1])
 			for _, f := range d.files {
-				if fits(parts[i+1], f) || strings.HasPrefix(parts[i+1], "*") {
+				if fits(parts[i+1], star, f) || strings.HasPrefix(parts[i+1], "*") {
 					return d.dir + "/" + f
 				}
 			}
