@@ -28,6 +28,7 @@ var hostile = []struct {
 	{name: "exponential", cause: guards.CauseFuel},
 	{name: "fill_chain", cause: guards.CauseFuel, brief: true},
 	{name: "fill_loop", cause: guards.CauseFuel},
+	{name: "fill_all", cause: guards.CauseFuel},
 	{name: "copy_loop", cause: guards.CauseFuel},
 	{name: "init_loop", cause: guards.CauseFuel},
 	{name: "touch_loop", cause: guards.CauseFuel},

@@ -26,7 +26,8 @@ type function struct {
 	calls    []edge
 }
 
-// mark is a place in code; what is inserted stands before code[at].
+// mark is a place in code; what is inserted stands before code[at], or in the
+// place of the instruction there.
 type mark struct {
 	at   int32
 	kind markKind
@@ -41,7 +42,12 @@ const (
 	markCall                   // before a call
 	markReturn                 // after it
 	markSized                  // pay by the operand on the stack
+	markFill                   // in the place of a memory.fill
+	markCopy                   // in the place of a memory.copy
 )
+
+// How many bytes those two take in code.
+const sizeFill, sizeCopy = 3, 4
 
 type segment struct {
 	cost   uint32

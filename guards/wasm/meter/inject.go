@@ -1,16 +1,17 @@
 package meter
 
-// What metering adds: an import (the refill function), a type each for it and
-// for the function that pays for sized instructions, that function, two
-// globals, exports, and short sequences in the code. Sequences leave the
-// stack of types as they find it, so they can stand anywhere.
+// What metering adds: an import (the refill function), a function that pays for
+// sized instructions, two that fill and copy memory by parts (bulk.go), their
+// types, two globals, exports, and short sequences in the code. Sequences leave
+// the stack of types as they find it, so they can stand anywhere.
 
 import "slices"
 
 // injected are the indices of what is added, in the metered module.
 type injected struct {
-	refill, sized uint32 // functions
-	fuel, stack   uint32 // globals
+	refill, sized    uint32 // functions
+	filling, copying uint32 // functions of a module that has a memory
+	fuel, stack      uint32 // globals
 }
 
 // maxGrowth is how many times the largest module a metered one may have. Code
@@ -20,10 +21,12 @@ const maxGrowth = 4
 // inject encodes the metered module, or refuses it. It uses m up.
 func (m *module) inject() []byte {
 	in := injected{
-		refill: uint32(m.imports),
-		sized:  uint32(len(m.funcs) + 1),
-		fuel:   uint32(len(m.globals)),
-		stack:  uint32(len(m.globals) + 1),
+		refill:  uint32(m.imports),
+		sized:   uint32(len(m.funcs) + 1),
+		filling: uint32(len(m.funcs) + 2),
+		copying: uint32(len(m.funcs) + 3),
+		fuel:    uint32(len(m.globals)),
+		stack:   uint32(len(m.globals) + 1),
 	}
 
 	types := &m.out[secType]
@@ -33,6 +36,11 @@ func (m *module) inject() []byte {
 
 	m.out[secImport].add(appendU32(append(appendName(appendName(nil, HostModule), RefillImport), 0), refillType))
 	m.out[secFunction].add(appendU32(nil, sizedType))
+	if m.memory {
+		types.add(appendType(nil, bulkType))
+		m.out[secFunction].add(appendU32(nil, sizedType+1))
+		m.out[secFunction].add(appendU32(nil, sizedType+1))
+	}
 
 	global := func(start int64) []byte {
 		return append(appendS64([]byte{byte(I64), 1, 0x42}, start), 0x0b)
@@ -61,8 +69,13 @@ func (m *module) inject() []byte {
 		}
 	}
 	code.n = len(m.functions)
-	body = in.paySized(body[:0])
-	code.add(append(appendU32(nil, uint32(len(body))), body...))
+	added := [][]byte{in.paySized(nil)}
+	if m.memory {
+		added = append(added, in.fill(nil), in.copy(nil))
+	}
+	for _, body := range added {
+		code.add(append(appendU32(nil, uint32(len(body))), body...))
+	}
 
 	out := []byte("\x00asm\x01\x00\x00\x00")
 	for _, id := range []byte{secType, secImport, secFunction, secTable, secMemory, secGlobal, secExport, secStart, secElement, secDataCount, secCode, secData} {
@@ -121,6 +134,12 @@ func (in injected) meter(b []byte, f *function, counted func(edge) bool) []byte 
 		case markSized:
 			b = appendS64(append(b, 0x42), int64(m.arg))
 			b = appendU32(append(b, opCall), in.sized)
+		case markFill:
+			b = appendU32(append(b, opCall), in.filling)
+			from += sizeFill
+		case markCopy:
+			b = appendU32(append(b, opCall), in.copying)
+			from += sizeCopy
 		}
 	}
 	return append(b, f.code[from:]...)

@@ -367,12 +367,14 @@ func (v *validator) prefixed(at int, op byte) {
 		v.zero()
 		v.zero()
 		pop3()
-		units = unitsByte
+		v.pay(costSized)
+		v.markAt(start, markCopy, 0)
 	case 11: // memory.fill
 		v.needMemory()
 		v.zero()
 		pop3()
-		units = unitsByte
+		v.pay(costSized)
+		v.markAt(start, markFill, 0)
 	case 12: // table.init
 		v.keep("it uses table.init")
 		at := v.at

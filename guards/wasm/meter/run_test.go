@@ -17,6 +17,7 @@ import (
 type host struct {
 	left          int64 // budget
 	granted, used int64
+	deepest       int64 // the lowest that the counter was
 	why           error
 }
 
@@ -36,6 +37,7 @@ func (h *host) refill(m api.Module) {
 	}
 	fuel := m.ExportedGlobal(FuelExport).(api.MutableGlobal)
 	now := int64(fuel.Get())
+	h.deepest = min(h.deepest, now)
 	grant := max(slice, -now)
 	if grant > h.left {
 		h.why = errFuel
