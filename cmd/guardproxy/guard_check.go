@@ -12,12 +12,14 @@ import (
 	"github.com/guardproxy/guardproxy/guards"
 	"github.com/guardproxy/guardproxy/guards/conformance"
 	"github.com/guardproxy/guardproxy/guards/wasm"
+	"github.com/guardproxy/guardproxy/internal/config"
 )
 
 type guardTestCmd struct {
 	moduleArg
 	Cases    string        `arg:"" type:"path" help:"A file of cases, one JSON object a line."`
 	Deadline time.Duration `default:"250ms" placeholder:"D" help:"What one call may take, as wasm.deadline in the configuration. Default: ${default}."`
+	Fuel     config.Fuel   `default:"100M" placeholder:"F" help:"What one call may burn, as wasm.fuel in the configuration. Default: ${default}."`
 	Within   time.Duration `default:"5s" placeholder:"D" help:"What all calls together may take. Default: ${default}."`
 	JSON     bool          `name:"json" help:"Print one JSON object instead of the table, see above."`
 }
@@ -90,7 +92,7 @@ func (c *guardTestCmd) Run(ctx context.Context, std stdio) error {
 		if g := loaded[string(config)]; g != nil {
 			return g, nil
 		}
-		g, err := wasm.Load(ctx, m.bytes, wasm.Options{Name: m.name, Config: config, Deadline: c.Deadline, CacheDir: cacheDir()})
+		g, err := wasm.Load(ctx, m.bytes, wasm.Options{Name: m.name, Config: config, Deadline: c.Deadline, Fuel: int64(c.Fuel), CacheDir: cacheDir()})
 		if err != nil {
 			return nil, err
 		}

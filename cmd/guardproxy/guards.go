@@ -109,7 +109,7 @@ func (s *guardSet) load(ctx context.Context, cfg *config.Config) (guards.Chain, 
 }
 
 func (s *guardSet) compile(ctx context.Context, g config.Guard, w config.Wasm, module []byte) (*wasm.Guard, error) {
-	guard, err := wasm.Load(ctx, module, wasm.Options{Name: g.Name, Config: g.Config, Deadline: time.Duration(w.Deadline), Memory: int64(w.Memory), CacheDir: s.cache})
+	guard, err := wasm.Load(ctx, module, wasm.Options{Name: g.Name, Config: g.Config, Deadline: time.Duration(w.Deadline), Memory: int64(w.Memory), Fuel: int64(w.Fuel), CacheDir: s.cache})
 	if ctx.Err() != nil {
 		if err == nil {
 			guard.Close()

@@ -7,10 +7,14 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/guardproxy/guardproxy/guards/wasm"
+	"github.com/guardproxy/guardproxy/internal/config"
 )
 
 // Modules that deny with other words each; deny.wasm and ask.wasm are those of
@@ -232,6 +236,20 @@ func TestServeMetricsErrors(t *testing.T) {
 		}
 		if !strings.Contains(stderr.String(), c.want) || !strings.Contains(stderr.String(), "guardproxy: hint: ") {
 			t.Errorf("%q: %s", c.config, stderr.String())
+		}
+	}
+}
+
+// What the configuration gives a guard by default is what the library does, and
+// what guard test takes as a guard's limits.
+func TestDefaultLimitsAgree(t *testing.T) {
+	w := config.Default().Wasm
+	if time.Duration(w.Deadline) != wasm.DefaultDeadline || int64(w.Memory) != wasm.DefaultMemory || int64(w.Fuel) != wasm.DefaultFuel {
+		t.Errorf("the configuration has %+v", w)
+	}
+	for field, want := range map[string]string{"Deadline": w.Deadline.String(), "Fuel": w.Fuel.String()} {
+		if f, _ := reflect.TypeFor[guardTestCmd]().FieldByName(field); f.Tag.Get("default") != want {
+			t.Errorf("guard test has the default %s for %s, not %s", f.Tag.Get("default"), field, want)
 		}
 	}
 }

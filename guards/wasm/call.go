@@ -35,6 +35,7 @@ type call struct {
 	ctx      context.Context // the caller's
 	deadline time.Time
 	fuel     int64 // not yet handed out
+	given    given
 
 	doc     document
 	command bool   // a program: the document is on stdin, and stdout is the verdict
@@ -49,6 +50,27 @@ type call struct {
 	fault    fault  // why a host function stopped the guest
 	exitCode uint32
 	memFull  bool // the guest asked for more memory than the limit
+}
+
+// newCall begins a run. Its time runs from now.
+func newCall(ctx context.Context, g given) *call {
+	return &call{ctx: ctx, deadline: time.Now().Add(g.time), fuel: g.fuel, given: g}
+}
+
+// given is what a run may use in all, for those who read why it was stopped.
+type given struct {
+	fuel  int64
+	time  time.Duration
+	start bool // it is no call: the configuration has no say in it
+}
+
+// spent says that a run has used up what it was given of something. The key of
+// the configuration that gives a call more stands behind it.
+func (g given) spent(what string, key string) string {
+	if g.start {
+		return what
+	}
+	return what + " (" + key + ")"
 }
 
 // fault is a panic by which a host function stops the guest. The engine hands
@@ -258,11 +280,11 @@ func (c *call) failed(err error) guards.Verdict {
 	v.Stderr, v.Notes = c.stderr(), c.notes
 	switch {
 	case v.Cause == guards.CauseMemory:
-		v.Detail = fmt.Sprintf("it asked for more than %d bytes of memory, and then ended with: %s", c.in.memory.limit, v.Detail)
+		v.Detail = fmt.Sprintf("it asked for more than %d bytes of memory (wasm.memory), and then ended with: %s", c.in.memory.limit, v.Detail)
 	case c.fault == faultFuel:
-		v.Detail = "its fuel is used up"
+		v.Detail = c.given.spent(fmt.Sprintf("it used up its %d units of fuel", c.given.fuel), "wasm.fuel")
 	case c.fault == faultDeadline:
-		v.Detail = "it took too long"
+		v.Detail = c.given.spent(fmt.Sprintf("it took longer than %v", c.given.time), "wasm.deadline")
 	case c.fault == faultCanceled:
 		v.Detail = "nobody waits for it any more"
 	case c.fault == faultExit:

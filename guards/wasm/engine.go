@@ -114,7 +114,7 @@ func (e *engine) rehearse(ctx context.Context) (hint string, err error) {
 // start makes an instance, runs what a guest runs before its first call, and
 // configures it. On a failure the instance is nil, and the verdict says why.
 func (e *engine) start(ctx context.Context) (*instance, guards.Verdict) {
-	c := &call{ctx: ctx, deadline: time.Now().Add(StartDeadline), fuel: StartFuel}
+	c := newCall(ctx, given{fuel: StartFuel, time: StartDeadline, start: true})
 	if err := c.doc.parse(e.config); err != nil {
 		return nil, guards.Fault(guards.CauseInputInvalid, err.Error())
 	}
@@ -148,7 +148,7 @@ func (e *engine) take(ctx context.Context) (*instance, guards.Verdict) {
 		}
 		return in, v
 	}
-	c := &call{ctx: ctx, deadline: time.Now().Add(StartDeadline), fuel: StartFuel}
+	c := newCall(ctx, given{fuel: StartFuel, time: StartDeadline, start: true})
 	in, err := e.instantiate(c)
 	if err != nil {
 		return nil, c.failed(err)
@@ -260,7 +260,7 @@ func (e *engine) judge(ctx context.Context, doc []byte) (v guards.Verdict) {
 		}
 		e.giveBack(in, broken)
 	}()
-	c := &call{ctx: ctx, fuel: e.opts.Fuel + int64(len(doc))*FuelPerByte}
+	c := newCall(ctx, given{fuel: e.opts.Fuel + int64(len(doc))*FuelPerByte, time: e.opts.Deadline})
 	if len(doc) <= smallDoc {
 		c.doc.tape = in.tape // its memory is used again
 	}
@@ -268,14 +268,13 @@ func (e *engine) judge(ctx context.Context, doc []byte) (v guards.Verdict) {
 		broken = false
 		return guards.Fault(guards.CauseInputInvalid, err.Error())
 	}
-	budget := c.fuel
-	c.deadline = time.Now().Add(e.opts.Deadline)
+	c.deadline = time.Now().Add(c.given.time) // the instance's start and the index are not the guest's time
 	if e.info.Profile == meter.Command {
 		v = in.command(c, doc)
 	} else {
 		v, broken = in.check(c)
 	}
-	v.Fuel = budget - in.fuelLeft(c)
+	v.Fuel = c.given.fuel - in.fuelLeft(c)
 	if len(doc) <= smallDoc {
 		in.tape = c.doc.tape
 	}

@@ -58,7 +58,7 @@ func (g *Guard) CheckTwiceWithoutReset(ctx context.Context, c *guards.Call) (v g
 	}
 	defer in.close()
 	for range 2 {
-		run := &call{ctx: ctx, deadline: time.Now().Add(time.Minute), fuel: DefaultFuel}
+		run := newCall(ctx, given{fuel: DefaultFuel, time: time.Minute})
 		if err := run.doc.parse(c.Document(nil)); err != nil {
 			panic(err)
 		}

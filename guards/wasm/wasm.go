@@ -43,9 +43,11 @@ const (
 	DefaultMemory = 16 << 20 // bytes
 
 	// DefaultFuel is what a call may burn, in units of package meter, beside
-	// FuelPerByte for every byte of its document.
-	DefaultFuel = 50_000_000
-	FuelPerByte = 500
+	// FuelPerByte for every byte of its document. A program in Go that parses
+	// the document with encoding/json takes up to 800 units a byte, and 1,700
+	// where thousands of short commands are in it.
+	DefaultFuel = 100_000_000
+	FuelPerByte = 1_000
 	// StartFuel is what the start of an instance may burn.
 	StartFuel = 200_000_000
 )

@@ -118,6 +118,31 @@ func TestDeadline(t *testing.T) {
 	})
 }
 
+// Who reads why a guard was stopped is told what it had, and which key gives
+// more; what a start may use is nobody's to change.
+func TestLimitsAreNamed(t *testing.T) {
+	for _, tc := range []struct{ module, want string }{
+		{"loop", " units of fuel (wasm.fuel)"},
+		{"hostloop", "it took longer than 30ms (wasm.deadline)"},
+		{"grow", "more than 1048576 bytes of memory (wasm.memory)"},
+	} {
+		o := wasm.Options{Fuel: endless, Memory: 1 << 20}
+		switch tc.module {
+		case "loop":
+			o.Fuel = 1_000_000
+		case "hostloop":
+			o.Deadline = 30 * time.Millisecond
+		}
+		if v := load(t, tc.module, o).Check(t.Context(), call); !strings.Contains(v.Detail, tc.want) {
+			t.Errorf("%s: the detail %q does not say %q", tc.module, v.Detail, tc.want)
+		}
+	}
+	_, err := wasm.Load(t.Context(), module(t, "loop_start"), wasm.Options{})
+	if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("it used up its %d units of fuel", wasm.StartFuel)) || strings.Contains(err.Error(), "wasm.fuel") {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestLoadRefuses(t *testing.T) {
 	o := wasm.Options{Name: "g", Deadline: 10 * time.Second}
 	for _, tc := range []struct {

@@ -111,6 +111,7 @@ type Wasm struct {
 	Reload   bool     `yaml:"reload"`
 	Deadline Duration `yaml:"deadline"`
 	Memory   Size     `yaml:"memory"`
+	Fuel     Fuel     `yaml:"fuel"`
 }
 
 // Schema changes what is removed from tool schemas.
@@ -177,13 +178,17 @@ type Duration time.Duration
 // Size is a number of bytes, written with a unit: "16MiB".
 type Size int64
 
+// Fuel is how many steps a guard may take, as package guards/wasm counts them,
+// written in millions or thousands of millions: "100M", "2G".
+type Fuel int64
+
 // Default returns the configuration of an empty file. It belongs to the
 // caller.
 func Default() *Config {
 	return &Config{
 		Listen:       "127.0.0.1:8788",
 		Policy:       Policy{Mode: policy.WorkspaceWrite, Approval: policy.ApprovalNever},
-		Wasm:         Wasm{Deadline: Duration(250 * time.Millisecond), Memory: 16 << 20},
+		Wasm:         Wasm{Deadline: Duration(250 * time.Millisecond), Memory: 16 << 20, Fuel: 100_000_000},
 		Schema:       Schema{Texts: true, Hints: true, Residue: string(policy.OptionDrop)},
 		UnknownTools: "pass",
 		Confine:      Confine{Lane: "off"},

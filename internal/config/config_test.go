@@ -131,6 +131,13 @@ var mistakes = []struct{ name, text string }{
 	{"memory too large", "wasm: {memory: 2GiB}\n"},
 	{"memory that overflows", "wasm: {memory: 99999999999GiB}\n"},
 	{"negative memory", "wasm: {memory: -64KiB}\n"},
+	{"fuel without a unit", "wasm: {fuel: 100000000}\n"},
+	{"fuel in another unit", "wasm: {fuel: 100K}\n"},
+	{"fuel that is no number", "wasm: {fuel: M}\n"},
+	{"no fuel", "wasm: {fuel: 0M}\n"},
+	{"too much fuel", "wasm: {fuel: 1001G}\n"},
+	{"fuel that overflows", "wasm: {fuel: 9999999999999G}\n"},
+	{"negative fuel", "wasm: {fuel: -5M}\n"},
 
 	{"follow", "schema: {follow: yes please}\n"},
 	{"residue", "schema: {residue: keep}\n"},
@@ -256,8 +263,8 @@ func TestParse(t *testing.T) {
 		{"hosts in their normal form", "hosts: [Proxy.Example, \"[FD00::01]:8788\", 10.0.0.1]\n", func(c *Config) {
 			c.Hosts = []string{"proxy.example", "[fd00::1]:8788", "10.0.0.1"}
 		}},
-		{"durations and sizes", "wasm: {deadline: 1.5s, memory: 64 KiB}\n", func(c *Config) {
-			c.Wasm = Wasm{Deadline: Duration(1500 * time.Millisecond), Memory: 65536}
+		{"durations, sizes and fuel", "wasm: {deadline: 1.5s, memory: 64 KiB, fuel: 2 G}\n", func(c *Config) {
+			c.Wasm = Wasm{Deadline: Duration(1500 * time.Millisecond), Memory: 65536, Fuel: 2_000_000_000}
 		}},
 		{"a guard's configuration keeps its order", "guards:\n- name: a\n  use: b\n  config:\n    z: [1, 0x10, -3, 1.5, true, ~, \"<&>\"]\n    a: {\"\": yes}\n    t: |\n      two\n      lines\n", func(c *Config) {
 			c.Guards = []Guard{{Name: "a", Use: "b", Mode: "enforce",

@@ -182,6 +182,7 @@ func what(n ast.Node) string {
 var (
 	durationType    = reflect.TypeFor[Duration]()
 	sizeType        = reflect.TypeFor[Size]()
+	fuelType        = reflect.TypeFor[Fuel]()
 	rawType         = reflect.TypeFor[json.RawMessage]()
 	passthroughType = reflect.TypeFor[Passthrough]()
 	upstreamsType   = reflect.TypeFor[[]Upstream]()
@@ -222,6 +223,17 @@ func (d *decoder) value(n ast.Node, path string, v reflect.Value, tag reflect.St
 			return d.errorf(at(n), named(path)+fmt.Sprintf("%s is not a size", show(s)), "write a whole number and one of the units B, KiB, MiB, GiB, such as 16MiB")
 		}
 		v.SetInt(size)
+		return nil
+	case fuelType:
+		s, err := d.text(n, path, "fuel with a unit, such as 100M")
+		if err != nil {
+			return err
+		}
+		var fuel Fuel
+		if err := fuel.UnmarshalText([]byte(s)); err != nil {
+			return d.errorf(at(n), named(path)+err.Error(), "write a whole number and one of the units M (a million) and G (a thousand of them), such as 100M")
+		}
+		v.SetInt(int64(fuel))
 		return nil
 	case rawType:
 		var b bytes.Buffer
@@ -622,6 +634,28 @@ func (s Size) String() string {
 		}
 	}
 	return strconv.FormatInt(int64(s), 10) + "B"
+}
+
+// UnmarshalText reads what a file, and the flag of a command, has.
+func (f *Fuel) UnmarshalText(text []byte) error {
+	million, digits := int64(1e6), strings.TrimSuffix(string(text), "M")
+	if len(digits) == len(text) {
+		million, digits = 1e9, strings.TrimSuffix(string(text), "G")
+	}
+	n, err := strconv.ParseInt(strings.TrimSpace(digits), 10, 64)
+	if len(digits) == len(text) || err != nil || n < 0 || n > math.MaxInt64/million {
+		return fmt.Errorf("%s is no amount of fuel", show(string(text)))
+	}
+	*f = Fuel(n * million)
+	return nil
+}
+
+// String writes fuel the way the file does.
+func (f Fuel) String() string {
+	if f != 0 && f%1e9 == 0 {
+		return strconv.FormatInt(int64(f)/1e9, 10) + "G"
+	}
+	return strconv.FormatInt(int64(f)/1e6, 10) + "M"
 }
 
 func (d Duration) String() string { return time.Duration(d).String() }

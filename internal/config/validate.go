@@ -18,6 +18,7 @@ import (
 // Bounds of what the file may set.
 const (
 	minDeadline, maxDeadline = time.Millisecond, time.Minute
+	minFuel, maxFuel         = Fuel(1e6), Fuel(1e12)
 	wasmPage                 = 64 << 10
 	maxMemory                = 1 << 30
 )
@@ -347,6 +348,9 @@ func (d *decoder) wasm(c *Config) error {
 	}
 	if m := c.Wasm.Memory; m < wasmPage || m > maxMemory || m%wasmPage != 0 {
 		return d.fail("wasm.memory", fmt.Sprintf("%v is out of bounds", m), "write a multiple of 64KiB, from 64KiB to 1GiB")
+	}
+	if f := c.Wasm.Fuel; f < minFuel || f > maxFuel {
+		return d.fail("wasm.fuel", fmt.Sprintf("%v is out of bounds", f), "write an amount from 1M to 1000G")
 	}
 	return nil
 }
