@@ -142,7 +142,7 @@ func BenchmarkBesideStuckGuests(b *testing.B) {
 				var wg sync.WaitGroup
 				var guests []*wasm.Guard
 				for range 2 {
-					g, err := wasm.Load(b.Context(), hostileModule(b, tc.name), wasm.Options{Deadline: time.Hour, Fuel: endless, CacheDir: wasm.CodeDir})
+					g, err := wasm.Load(b.Context(), module(b, "hostile/"+tc.name), wasm.Options{Deadline: time.Hour, Fuel: endless, CacheDir: wasm.CodeDir})
 					if err != nil {
 						b.Fatal(err)
 					}
@@ -182,7 +182,7 @@ func BenchmarkOverrun(b *testing.B) {
 		}
 		for _, memory := range memories {
 			b.Run(fmt.Sprintf("%s/%dMiB", tc.name, memory>>20), func(b *testing.B) {
-				g, err := wasm.Load(b.Context(), hostileModule(b, tc.name), wasm.Options{Deadline: deadline, Fuel: endless, Memory: memory, CacheDir: wasm.CodeDir})
+				g, err := wasm.Load(b.Context(), module(b, "hostile/"+tc.name), wasm.Options{Deadline: deadline, Fuel: endless, Memory: memory, CacheDir: wasm.CodeDir})
 				if err != nil {
 					b.Fatal(err)
 				}

@@ -2,7 +2,6 @@ package wasm_test
 
 import (
 	"encoding/json"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -10,24 +9,6 @@ import (
 	"github.com/guardproxy/guardproxy/guards"
 	"github.com/guardproxy/guardproxy/guards/wasm"
 )
-
-func loadCommand(t testing.TB, name string, o wasm.Options) *wasm.Guard {
-	t.Helper()
-	m, err := os.ReadFile("testdata/command/" + name + ".wasm")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if o.Deadline == 0 {
-		o.Deadline = time.Minute
-	}
-	o.CacheDir = wasm.CodeDir
-	g, err := wasm.Load(t.Context(), m, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { g.Close() })
-	return g
-}
 
 // Programs: the verdict is what they wrote, if they ended well, and nothing
 // that they did is there when they run again.
@@ -51,16 +32,7 @@ func TestCommand(t *testing.T) {
 		{"spin", guards.Deny, guards.CauseFuel, ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			g := loadCommand(t, tc.name, wasm.Options{Slots: 1})
-			reason := tc.reason
-			if tc.cause != "" && tc.cause != guards.CausePolicy {
-				reason = guards.Fault(tc.cause, "").Reason
-			}
-			for range 4 {
-				if v := g.Check(t.Context(), call); v.Decision != tc.want || v.Cause != tc.cause || v.Reason != reason {
-					t.Errorf("got %v, cause %q (%s), reason %q; want %v, %q, %q", v.Decision, v.Cause, v.Detail, v.Reason, tc.want, tc.cause, reason)
-				}
-			}
+			judges(t, load(t, "command/"+tc.name, wasm.Options{Slots: 1}), 4, tc.want, tc.cause, tc.reason)
 		})
 	}
 }
@@ -68,7 +40,7 @@ func TestCommand(t *testing.T) {
 // A program gets all of the document on its standard input, in pieces if it
 // likes.
 func TestCommandReadsItsInput(t *testing.T) {
-	g := loadCommand(t, "search", wasm.Options{})
+	g := load(t, "command/search", wasm.Options{})
 	for _, tc := range []struct {
 		args  string
 		cause guards.Cause
@@ -83,7 +55,7 @@ func TestCommandReadsItsInput(t *testing.T) {
 }
 
 func TestCommandDeadline(t *testing.T) {
-	g := loadCommand(t, "spin", wasm.Options{Deadline: 20 * time.Millisecond, Fuel: endless})
+	g := load(t, "command/spin", wasm.Options{Deadline: 20 * time.Millisecond, Fuel: endless})
 	if v := g.Check(t.Context(), call); v.Cause != guards.CauseDeadline {
 		t.Errorf("got %+v", v)
 	}

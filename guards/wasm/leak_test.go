@@ -3,12 +3,10 @@ package wasm_test
 import (
 	"encoding/json"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"pgregory.net/rapid"
 
@@ -43,15 +41,7 @@ func TestNoTraceOfACall(t *testing.T) {
 			for _, file := range files {
 				name := strings.TrimSuffix(filepath.Base(file), ".wasm")
 				t.Run(name, func(t *testing.T) {
-					m, err := os.ReadFile(file)
-					if err != nil {
-						t.Fatal(err)
-					}
-					g, err := wasm.Load(t.Context(), m, wasm.Options{Name: name, Deadline: time.Minute, Slots: 1, CacheDir: wasm.CodeDir})
-					if err != nil {
-						t.Fatal(err)
-					}
-					defer g.Close()
+					g := load(t, "leak/"+name, wasm.Options{Slots: 1})
 					for i := range 4 {
 						if v := g.Check(t.Context(), call); v.Decision != guards.Pass {
 							t.Fatalf("call %d: %+v", i, v)
@@ -74,14 +64,7 @@ func TestWhoIsReset(t *testing.T) {
 	files, _ := filepath.Glob("testdata/leak/*.wasm")
 	for _, file := range files {
 		name := strings.TrimSuffix(filepath.Base(file), ".wasm")
-		m, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		g, err := wasm.Load(t.Context(), m, wasm.Options{Name: name, Deadline: time.Minute, Slots: 1, CacheDir: wasm.CodeDir})
-		if err != nil {
-			t.Fatal(err)
-		}
+		g := load(t, "leak/"+name, wasm.Options{Slots: 1})
 		if g.Info().Resettable == fresh[name] {
 			t.Errorf("%s: resettable is %v (%s)", name, g.Info().Resettable, g.Info().NotResettable)
 		}
@@ -99,7 +82,6 @@ func TestWhoIsReset(t *testing.T) {
 				t.Errorf("%s: %+v", name, st)
 			}
 		}
-		g.Close()
 	}
 }
 
@@ -125,18 +107,10 @@ func spyCall(ops string) *guards.Call {
 // For all sequences of calls, whatever they do and however they end, every call
 // finds the memory and the globals of a guard that was just started.
 func TestEveryCallFindsTheSame(t *testing.T) {
-	m, err := os.ReadFile("testdata/spy/spy.wasm")
-	if err != nil {
-		t.Fatal(err)
-	}
 	for _, way := range ways {
 		t.Run(way.name, func(t *testing.T) {
 			way.set(t)
-			g, err := wasm.Load(t.Context(), m, wasm.Options{Deadline: time.Minute, Fuel: 3_000_000, Slots: 2, CacheDir: wasm.CodeDir})
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer g.Close()
+			g := load(t, "spy/spy", wasm.Options{Fuel: 3_000_000, Slots: 2})
 			empty := g.Check(t.Context(), spyCall(""))
 			first := empty.Reason
 			if len(first) != 16 || empty.Fuel == 0 {
@@ -163,15 +137,7 @@ func TestEveryCallFindsTheSame(t *testing.T) {
 
 // The same from many goroutines at once.
 func TestEveryCallFindsTheSameAtOnce(t *testing.T) {
-	m, err := os.ReadFile("testdata/spy/spy.wasm")
-	if err != nil {
-		t.Fatal(err)
-	}
-	g, err := wasm.Load(t.Context(), m, wasm.Options{Deadline: time.Minute, Fuel: 2_000_000, CacheDir: wasm.CodeDir})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer g.Close()
+	g := load(t, "spy/spy", wasm.Options{Fuel: 2_000_000})
 	first := g.Check(t.Context(), spyCall("")).Reason
 	ops := []string{"", "w!!gABw~~", "mAAmBB", "fAAt  ", "gxxe  ", "h  ", "zZZ", "d~~wAA", "l  "}
 	var wg sync.WaitGroup
@@ -191,15 +157,7 @@ func TestEveryCallFindsTheSameAtOnce(t *testing.T) {
 // What one call told the host is not told again by the next: reasons, notes
 // and stderr are a call's own.
 func TestWordsAreACallsOwn(t *testing.T) {
-	m, err := os.ReadFile("testdata/spy/spy.wasm")
-	if err != nil {
-		t.Fatal(err)
-	}
-	g, err := wasm.Load(t.Context(), m, wasm.Options{Deadline: time.Minute, Slots: 1, CacheDir: wasm.CodeDir})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer g.Close()
+	g := load(t, "spy/spy", wasm.Options{Slots: 1})
 	if v := g.Check(t.Context(), spyCall("n A")); len(v.Notes) != 1 {
 		t.Fatalf("%+v", v)
 	}

@@ -20,9 +20,9 @@ import (
 	"github.com/guardproxy/guardproxy/guards/wasm"
 )
 
-// The modules in testdata are tiny; each .wasm is made from the .wat beside
-// it: wat2wasm NAME.wat -o NAME.wasm, with the options that its first line
-// names.
+// The modules in testdata and its directories are tiny; each .wasm is made from
+// the .wat beside it: wat2wasm NAME.wat -o NAME.wasm, with the options that its
+// first line names.
 func module(t testing.TB, name string) []byte {
 	t.Helper()
 	b, err := os.ReadFile("testdata/" + name + ".wasm")
@@ -32,13 +32,17 @@ func module(t testing.TB, name string) []byte {
 	return b
 }
 
+// load loads one of them until the test ends. Its name is the guard's, too.
 func load(t testing.TB, name string, o wasm.Options) *wasm.Guard {
 	t.Helper()
 	if o.Name == "" {
 		o.Name = name
 	}
 	if o.Deadline == 0 {
-		o.Deadline = 10 * time.Second // a busy machine must not fail what is not about time
+		o.Deadline = time.Minute // a busy machine must not fail what is not about time
+	}
+	if o.CacheDir == "" {
+		o.CacheDir = wasm.CodeDir
 	}
 	g, err := wasm.Load(t.Context(), module(t, name), o)
 	if err != nil {
@@ -52,6 +56,20 @@ func load(t testing.TB, name string, o wasm.Options) *wasm.Guard {
 const endless = 1 << 60
 
 var call = &guards.Call{Name: "bash", Arguments: json.RawMessage(`{"command":"ls"}`)}
+
+// judges holds a guard to a verdict, some times in a row, since a call leaves
+// nothing behind, a failure neither. The reason of a failure is the host's.
+func judges(t *testing.T, g *wasm.Guard, times int, want guards.Decision, cause guards.Cause, reason string) {
+	t.Helper()
+	if cause != "" && cause != guards.CausePolicy {
+		reason = guards.Fault(cause, "").Reason
+	}
+	for range times {
+		if v := g.Check(t.Context(), call); v.Decision != want || v.Cause != cause || v.Reason != reason {
+			t.Errorf("got %v, cause %q (%s), reason %q; want %v, %q, %q", v.Decision, v.Cause, v.Detail, v.Reason, want, cause, reason)
+		}
+	}
+}
 
 func TestVerdicts(t *testing.T) {
 	for _, tc := range []struct {
@@ -80,16 +98,7 @@ func TestVerdicts(t *testing.T) {
 		{"note_bad", guards.Deny, guards.CauseHostMisuse, ""},
 	} {
 		t.Run(tc.module, func(t *testing.T) {
-			g := load(t, tc.module, wasm.Options{})
-			for range 2 { // a failure leaves nothing behind
-				v := g.Check(t.Context(), call)
-				if tc.reason == "" && v.Cause != "" && v.Cause != guards.CausePolicy {
-					tc.reason = guards.Fault(tc.cause, "").Reason
-				}
-				if v.Decision != tc.want || v.Cause != tc.cause || v.Reason != tc.reason {
-					t.Errorf("got %v, cause %q, reason %q (%s); want %v, %q, %q", v.Decision, v.Cause, v.Reason, v.Detail, tc.want, tc.cause, tc.reason)
-				}
-			}
+			judges(t, load(t, tc.module, wasm.Options{}), 2, tc.want, tc.cause, tc.reason)
 		})
 	}
 }
