@@ -100,7 +100,7 @@ func (c *comparison) compaction(ch *change, a, b []piece, i int) bool {
 		return false
 	}
 	ch.label, ch.conf = HistoryCompaction, Inferred
-	ch.detail = fmt.Sprintf("%d messages became %d, with a new one of %d bytes", len(c.a.msgs), len(c.b.msgs), longest)
+	ch.detail = fmt.Sprintf("%s became %d, with a new one of %s", counted(len(c.a.msgs), "message"), len(c.b.msgs), counted(longest, "byte"))
 	return true
 }
 
@@ -123,7 +123,7 @@ func (c *comparison) extended(ch *change, a, b []piece, i int) bool {
 		return false
 	}
 	ch.label = EndpointExtended
-	ch.detail = fmt.Sprintf("the last message grew by %d bytes", len(y)-len(x))
+	ch.detail = "the last message grew by " + counted(len(y)-len(x), "byte")
 	return true
 }
 
@@ -371,7 +371,7 @@ func (c *comparison) transient(ch *change, a, b []piece, i int) bool {
 	if gone {
 		ch.label, ch.conf = HistoryTransient, Inferred
 		ch.nodeB = -1
-		ch.detail = fmt.Sprintf("%d blocks of the last input are gone", k-i)
+		ch.detail = counted(k-i, "block") + " of the last input gone"
 		if k-i == 1 {
 			ch.detail = "a block of the last input is gone"
 		}
@@ -398,7 +398,7 @@ func (c *comparison) transient(ch *change, a, b []piece, i int) bool {
 		return false
 	}
 	ch.label, ch.conf = HistoryTransient, Inferred
-	ch.detail = fmt.Sprintf("%d bytes of the last input are gone", len(x)-len(y))
+	ch.detail = counted(len(x)-len(y), "byte") + " of the last input gone"
 	probe := run[:min(len(run), 32)]
 	if line, _, ok := strings.Cut(run, "\n"); ok && len(line) >= 4 {
 		probe = line[:min(len(line), 32)]
@@ -438,7 +438,7 @@ func (c *comparison) reorder(ch *change, a, b []piece, i int) bool {
 	if inOrder {
 		return false // something was inserted
 	}
-	ch.label, ch.detail = HistoryReorder, fmt.Sprintf("%d old blocks stand in another order", len(a)-i)
+	ch.label, ch.detail = HistoryReorder, counted(len(a)-i, "old block")+" in another order"
 	return true
 }
 
@@ -496,11 +496,11 @@ text:
 	low := strings.ToLower(y)
 	switch {
 	case len(y) < len(x) && slices.ContainsFunc(placeholders, func(p string) bool { return strings.Contains(low, p) && !strings.Contains(strings.ToLower(x), p) }):
-		ch.detail = fmt.Sprintf("an old %s of %d bytes became a placeholder of %d", kindName(b[i].kind), len(x), len(y))
+		ch.detail = fmt.Sprintf("an old %s of %s became a placeholder of %d", kindName(b[i].kind), counted(len(x), "byte"), len(y))
 	case len(y) < len(x):
-		ch.detail = fmt.Sprintf("an old %s was shortened from %d to %d bytes", kindName(b[i].kind), len(x), len(y))
+		ch.detail = fmt.Sprintf("an old %s was shortened from %d to %s", kindName(b[i].kind), len(x), counted(len(y), "byte"))
 	case len(y) > len(x):
-		ch.detail = fmt.Sprintf("an old %s grew from %d to %d bytes", kindName(b[i].kind), len(x), len(y))
+		ch.detail = fmt.Sprintf("an old %s grew from %d to %s", kindName(b[i].kind), len(x), counted(len(y), "byte"))
 	}
 }
 

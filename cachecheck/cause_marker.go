@@ -42,7 +42,7 @@ func (c *comparison) markers() (out []change) {
 	}
 	switch {
 	case b.marks() == 0 && a.marks() > 0:
-		add(BreakpointDropped, Proved, -1, fmt.Sprintf("%d markers before, none now", a.marks()), c.rule.Order[:]...)
+		add(BreakpointDropped, Proved, -1, counted(a.marks(), "marker")+" before, none now", c.rule.Order[:]...)
 	case b.marks() == 0:
 		add(BreakpointNone, Proved, -1, "neither request has a marker", c.rule.Order[:]...)
 	}
@@ -66,7 +66,7 @@ func (c *comparison) markers() (out []change) {
 			}
 			if best >= 0 {
 				if n := c.positions(w, best); n >= c.rule.Lookback {
-					add(BreakpointLookback, Proved, best, fmt.Sprintf("%d positions behind the earlier marker; %d are looked at", n, c.rule.Lookback), "messages")
+					add(BreakpointLookback, Proved, best, fmt.Sprintf("%s behind the earlier marker; %d are looked at", counted(n, "position"), c.rule.Lookback), "messages")
 				}
 			}
 		}

@@ -76,7 +76,7 @@ func (c *comparison) system() {
 			}
 			p := commonPrefix(x, y)
 			s := commonSuffix(x[p:], y[p:])
-			ch.detail = fmt.Sprintf("%d bytes became %d at byte %d of the block (%d%% of the system text)", len(x)-p-s, len(y)-p-s, p, c.share(a, i, p))
+			ch.detail = fmt.Sprintf("%s became %d at byte %d of the block (%d%% of the system text)", counted(len(x)-p-s, "byte"), len(y)-p-s, p, c.share(a, i, p))
 			if 2*(p+s) < min(len(x), len(y)) {
 				ch.conf = Inferred
 				ch.detail = "most of the block is another text"
@@ -161,7 +161,7 @@ func (c *comparison) hoist(ch *change, x, y string) bool {
 	}
 	if c.ta != nil && look(c.a, func(b *piece) string { return text(c.ta, b) }) || look(c.b, func(b *piece) string { return text(c.tb, b) }) {
 		ch.label, ch.conf = SystemHoist, Proved
-		ch.detail = fmt.Sprintf("%d bytes that are a message of the conversation", len(gained))
+		ch.detail = counted(len(gained), "byte") + " that are a message of the conversation"
 		return true
 	}
 	return false

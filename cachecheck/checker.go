@@ -697,7 +697,7 @@ func (c *Checker) onVolatile(cmp *comparison, all []change) []change {
 	}
 	v := ch
 	v.label, v.conf = BreakpointVolatile, Proved
-	v.detail = fmt.Sprintf("%d stable bytes stand before the marked block: %s", size, ch.detail)
+	v.detail = fmt.Sprintf("%s before the marked block, all stable: %s", counted(size, "byte"), ch.detail)
 	return append([]change{v}, all...)
 }
 

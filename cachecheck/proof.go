@@ -121,7 +121,7 @@ type ProofSkip struct {
 
 // Verdict is the proof in one line.
 func (p *Proof) Verdict() string {
-	s := fmt.Sprintf("%d requests, %d rewritten, %d breaks added, %d non-deterministic", p.Requests, p.Rewritten, p.BreaksAdded, p.NonDeterministic)
+	s := fmt.Sprintf("%s, %d rewritten, %s added, %d non-deterministic", counted(p.Requests, "request"), p.Rewritten, counted(p.BreaksAdded, "break"), p.NonDeterministic)
 	if n := p.Unverifiable; n > 0 {
 		s += fmt.Sprintf(", %d unverifiable", n)
 	}
@@ -505,7 +505,7 @@ func (r *proofRun) prefix(now *proofPast) {
 	if past.to == nil || now.to == nil {
 		// The blocks of one of them could not be told apart (P2): count.
 		if n := past.out.shared(&now.out); n < shared-past.gone()-now.gone() {
-			r.find(P3, now.out.place(n), -1, now.out.at(n), "the client's bodies are the same for %d blocks, those that went upstream for %d", shared, n)
+			r.find(P3, now.out.place(n), -1, now.out.at(n), "the client's bodies are the same for %s, those that went upstream for %d", counted(shared, "block"), n)
 		}
 		return
 	}
@@ -539,7 +539,7 @@ func (p *proofPast) gone() int { return max(0, len(p.in.blocks)-len(p.out.blocks
 func (r *proofRun) markers(now *proofPast) {
 	if now.to == nil {
 		if a, b := now.in.marks(), now.out.marks(); b < a {
-			r.find(P6, "", -1, -1, "the client's body has %d cache markers, the one that went upstream %d", a, b)
+			r.find(P6, "", -1, -1, "the client's body has %s, the one that went upstream %d", counted(a, "cache marker"), b)
 		}
 		return
 	}

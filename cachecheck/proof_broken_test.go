@@ -212,7 +212,7 @@ func TestARewriteWithMemoryIsCaught(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := "3 requests, 3 rewritten, 1 breaks added, 0 non-deterministic"
+	want := "3 requests, 3 rewritten, 1 break added, 0 non-deterministic"
 	if p.Verdict() != want || len(p.Findings) != 2 || p.Findings[0].Property != P1 || p.Findings[1].Property != P3 || p.Findings[1].Where != "/tools/0" || p.Findings[1].Against != 3 {
 		t.Fatalf("%s\n%+v", p.Verdict(), p.Findings)
 	}

@@ -2,7 +2,6 @@ package cachecheck
 
 import (
 	"crypto/sha256"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -264,5 +263,5 @@ func (c *chain) upTo(i int) string {
 	for _, b := range c.blocks[:i+1] {
 		size += b.size
 	}
-	return fmt.Sprintf("%d bytes, up to %s", size, c.what(i))
+	return counted(size, "byte") + ", up to " + c.what(i)
 }

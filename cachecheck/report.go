@@ -6,6 +6,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -212,7 +213,7 @@ func (t *Table) Close(c *Checker) error {
 				breaks++
 			}
 		}
-		t.printf("L%d %s%s: %d requests, %s\n", l.ID, l.Kind, parent, len(l.Turns), plural(breaks, "break"))
+		t.printf("L%d %s%s: %s, %s\n", l.ID, l.Kind, parent, plural(len(l.Turns), "request"), plural(breaks, "break"))
 		cached := columns(l.Turns, func(u Usage) int { return u.Read })
 		if slices.ContainsFunc(cached, func(n int) bool { return n >= 0 }) {
 			written, fresh := columns(l.Turns, func(u Usage) int { return u.Written }), columns(l.Turns, func(u Usage) int { return u.Uncached })
@@ -287,6 +288,8 @@ func (t *Table) Close(c *Checker) error {
 
 func pad(s string, n int) string { return s + strings.Repeat(" ", max(0, n-len([]rune(s)))) }
 
+// plural is a number with thousands apart and what is counted, of which many
+// is the plural where that is not one with an s.
 func plural(n int, one string, many ...string) string {
 	if n == 1 {
 		return "1 " + one
@@ -295,6 +298,14 @@ func plural(n int, one string, many ...string) string {
 		return thousands(n) + " " + many[0]
 	}
 	return thousands(n) + " " + one + "s"
+}
+
+// counted is plural with plain digits, for what programs read too.
+func counted(n int, one string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return strconv.Itoa(n) + " " + one + "s"
 }
 
 func times(n int) string {

@@ -87,7 +87,7 @@ type cacheRun struct {
 // path checks one file or folder.
 func (r *cacheRun) path(ctx context.Context, path string) {
 	if path == "-" {
-		r.read(ctx, "stdin", r.std.in)
+		r.read(ctx, "stdin", untilDone(ctx, r.std.in))
 		return
 	}
 	fi, err := os.Stat(path)
@@ -116,7 +116,7 @@ func (r *cacheRun) path(ctx context.Context, path string) {
 	}
 	defer f.Close()
 	r.progress.start(path, fi.Size())
-	r.read(ctx, filepath.ToSlash(path), &countedReader{f, r.progress})
+	r.read(ctx, filepath.ToSlash(path), &countedReader{untilDone(ctx, f), r.progress})
 }
 
 func (r *cacheRun) read(ctx context.Context, name string, in io.Reader) {
@@ -176,7 +176,7 @@ func (r *cacheRun) finish(ctx context.Context) error {
 		return withCode(exitInput, fmt.Errorf("write the report: %w", r.broken))
 	}
 	if ctx.Err() != nil {
-		return withCode(exitInput, withHint(fmt.Errorf("interrupted after %d requests", s.Requests), "what is above covers these alone"))
+		return withCode(exitInput, withHint(fmt.Errorf("interrupted after %s", counted(s.Requests, "request")), "what is above covers these alone"))
 	}
 	if len(r.failed) > 0 {
 		return withCode(exitInput, reportAllButLast(r.std.err, r.failed))
@@ -184,6 +184,8 @@ func (r *cacheRun) finish(ctx context.Context) error {
 	switch {
 	case r.cmd.FailOn == "waste" && s.Waste > 0, r.cmd.FailOn == "any" && s.Findings > 0:
 		return withCode(exitFound, nil)
+	case s.Requests == 0:
+		return withCode(exitNothing, withHint(errors.New("there is no request in it"), "name recordings: files, or the folder that they are in"))
 	case s.Compared == 0 && s.Findings == 0:
 		return withCode(exitNothing, withHint(errors.New("nothing could be compared"), "a recording needs two requests of one conversation; the reasons for what was left out are above"))
 	}
@@ -227,7 +229,7 @@ func (p *progress) add(n int) {
 		part = fmt.Sprintf("%d%% of %d MB", 100*p.read/p.size, p.size>>20)
 	}
 	if p.requests > 0 {
-		part += fmt.Sprintf(", %d requests", p.requests)
+		part += ", " + counted(p.requests, "request")
 	}
 	fmt.Fprintf(p.w, "\r\x1b[Kguardproxy: %s: %s", strings.Map(printable, p.name), part)
 }

@@ -46,6 +46,10 @@ func (c *proveFlags) run(ctx context.Context, std stdio, all *cachecheckCmd) err
 	if err != nil {
 		return withCode(exitInput, err)
 	}
+	files, err := recordingsIn(all.Paths)
+	if err != nil {
+		return withCode(exitInput, err)
+	}
 	o := cachecheck.ProofOptions{Rewrite: rewriter(ring, false)}
 	var workers []*rewriterProcess
 	for n := range c.Processes {
@@ -58,10 +62,6 @@ func (c *proveFlags) run(ctx context.Context, std stdio, all *cachecheckCmd) err
 		o.Fresh = append(o.Fresh, w.rewrite)
 	}
 	p := cachecheck.NewProver(o)
-	files, err := recordingsIn(all.Paths)
-	if err != nil {
-		return withCode(exitInput, err)
-	}
 	var failed []error
 	shown := newProgress(std.err)
 	for _, path := range files {
@@ -93,7 +93,7 @@ func (c *proveFlags) run(ctx context.Context, std stdio, all *cachecheckCmd) err
 	case !proof.Holds():
 		return withCode(exitFound, nil)
 	case proof.Unverifiable > 0:
-		return withCode(exitFound, withHint(fmt.Errorf("%d requests are unverifiable, which is no pass", proof.Unverifiable), "calls that were put back need the key that sealed them: give it with --key"))
+		return withCode(exitFound, withHint(fmt.Errorf("%s unverifiable, which is no pass", counted(proof.Unverifiable, "request")), "calls that were put back need the key that sealed them: give it with --key"))
 	}
 	return nil
 }
@@ -115,20 +115,7 @@ func proveFile(ctx context.Context, p *cachecheck.Prover, path string, std stdio
 		shown.start(path, size)
 		in = f
 	}
-	return p.Add(path, &countedReader{untilDone{ctx, in}, shown})
-}
-
-// untilDone reads until ctx is done, so that a long file can be interrupted.
-type untilDone struct {
-	ctx context.Context
-	r   io.Reader
-}
-
-func (u untilDone) Read(b []byte) (int, error) {
-	if err := u.ctx.Err(); err != nil {
-		return 0, err
-	}
-	return u.r.Read(b)
+	return p.Add(path, &countedReader{untilDone(ctx, in), shown})
 }
 
 // recordingsIn are the files that paths name: of a directory the *.jsonl in it,
@@ -202,7 +189,7 @@ func printProof(std stdio, p *cachecheck.Proof, asJSON bool) error {
 		fmt.Fprintf(out, "masked, and proved when recorded: %d\n", p.Live)
 	}
 	for _, s := range p.Skipped {
-		fmt.Fprintf(out, "skipped: %s: %d lines, from line %d on: %s\n", s.File, s.Lines, s.First, s.Reason)
+		fmt.Fprintf(out, "skipped: %s: %s, from line %d on: %s\n", s.File, counted(s.Lines, "line"), s.First, s.Reason)
 	}
 	return out.Flush()
 }
@@ -388,6 +375,9 @@ func startRewriter(ctx context.Context, secrets [][]byte, cold bool) (*rewriterP
 	for _, k := range secrets {
 		writeFrame(p.in, k)
 	}
+	// Now, since there may be no request after them. A process that is gone says
+	// so at its first request.
+	p.in.Flush()
 	return p, nil
 }
 

@@ -51,7 +51,7 @@ func (a moduleArg) read() (*module, error) {
 		return nil, withCode(exitInput, withHint(err, "name the file of a module, or a bundled guard: "+strings.Join(examples.Names(), ", ")))
 	}
 	if err != nil {
-		return nil, withCode(exitInput, err)
+		return nil, withCode(exitInput, withHint(err, "name the file of a module (.wasm)"))
 	}
 	return &module{strings.TrimSuffix(filepath.Base(a.Module), ".wasm"), b}, nil
 }
@@ -69,7 +69,7 @@ func cacheDir() string {
 // was loaded says nothing about the module.
 func refused(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
-		return withCode(exitInput, errors.New("interrupted"))
+		return withCode(exitInput, errInterrupted)
 	}
 	var load *wasm.LoadError
 	if errors.As(err, &load) {

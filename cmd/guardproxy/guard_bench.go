@@ -47,7 +47,7 @@ type benched struct {
 
 func (c *guardBenchCmd) Run(ctx context.Context, std stdio) error {
 	if c.Calls < 10 || c.Calls > 10_000_000 {
-		return withCode(exitUsage, fmt.Errorf("guard bench: --calls %d is not between 10 and 10000000", c.Calls))
+		return withCode(exitUsage, withHint(fmt.Errorf("guard bench: --calls %d is not between 10 and 10000000", c.Calls), "leave it out to get 2000"))
 	}
 	m, err := c.read()
 	if err != nil {
@@ -104,7 +104,7 @@ func (c *guardBenchCmd) Run(ctx context.Context, std stdio) error {
 			v := k.by[n].Check(ctx, k.call)
 			took := time.Since(start)
 			if ctx.Err() != nil {
-				return withCode(exitInput, fmt.Errorf("interrupted"))
+				return withCode(exitInput, errInterrupted)
 			}
 			if conformance.Broken(v) {
 				return fmt.Errorf("the guard broke: %s: %s", v.Cause, shown(v.Detail))

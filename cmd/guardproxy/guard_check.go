@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -110,7 +109,7 @@ func (c *guardTestCmd) Run(ctx context.Context, std stdio) error {
 		return refused(ctx, err)
 	}
 	if ctx.Err() != nil {
-		return withCode(exitInput, errors.New("interrupted"))
+		return withCode(exitInput, errInterrupted)
 	}
 	report := testReport{m.name, m.sha256(), len(m.bytes), r}
 	if c.JSON {

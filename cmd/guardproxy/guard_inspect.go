@@ -103,8 +103,8 @@ func (c *guardInspectCmd) Run(std stdio) error {
 	var b bytes.Buffer
 	yes := map[bool]string{true: "yes", false: "no"}
 	fmt.Fprintf(&b, "guard     %s\nsha256    %s\nprofile   %s\nsize      %d bytes, at most %d\n", shown(r.Guard), r.SHA256, r.Profile, r.Bytes, r.LimitBytes)
-	fmt.Fprintf(&b, "memory    %d bytes to start, at most %d\ncode      %d functions, %d bytes, the largest %d\n", r.MemoryBytes, r.LimitMemoryBytes, r.Functions, r.CodeBytes, r.LargestFunction)
-	fmt.Fprintf(&b, "data      %d bytes, %d globals, %d of them mutable, %d tables\n", r.DataBytes, r.Globals, r.MutableGlobals, len(r.Tables))
+	fmt.Fprintf(&b, "memory    %d bytes to start, at most %d\ncode      %s, %d bytes, the largest %d\n", r.MemoryBytes, r.LimitMemoryBytes, counted(r.Functions, "function"), r.CodeBytes, r.LargestFunction)
+	fmt.Fprintf(&b, "data      %s, %s, %d of them mutable, %s\n", counted(r.DataBytes, "byte"), counted(r.Globals, "global"), r.MutableGlobals, counted(len(r.Tables), "table"))
 	fmt.Fprintf(&b, "starts    %s\nconfig    checked by the guard: %s\n", yes[r.Start], yes[r.Config])
 	if r.Resettable {
 		fmt.Fprintf(&b, "reset     yes: instances are used again, put back to their first state\n")

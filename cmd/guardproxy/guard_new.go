@@ -33,13 +33,15 @@ Exit codes: 0 written, 2 usage, 3 a directory that is not empty or can't be
 written.`
 }
 
+const newHint = "name a directory that does not exist yet, where you may write"
+
 func (c *guardNewCmd) Run(std stdio) error {
 	entries, err := os.ReadDir(c.Dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return withCode(exitInput, err)
+		return withCode(exitInput, withHint(err, newHint))
 	}
 	if len(entries) > 0 {
-		return withCode(exitInput, withHint(fmt.Errorf("%s is not empty", c.Dir), "name a directory that does not exist yet"))
+		return withCode(exitInput, withHint(fmt.Errorf("%s is not empty", c.Dir), newHint))
 	}
 	files, err := sdk.New(c.Lang)
 	if err != nil {
@@ -49,10 +51,10 @@ func (c *guardNewCmd) Run(std stdio) error {
 	for name, content := range files {
 		path := filepath.Join(c.Dir, filepath.FromSlash(name))
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			return withCode(exitInput, err)
+			return withCode(exitInput, withHint(err, newHint))
 		}
 		if err := os.WriteFile(path, content, 0o644); err != nil {
-			return withCode(exitInput, err)
+			return withCode(exitInput, withHint(err, newHint))
 		}
 		names = append(names, name)
 	}

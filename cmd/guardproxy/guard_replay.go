@@ -133,11 +133,14 @@ func (c *guardReplayCmd) replay(ctx context.Context, file string, chain guards.C
 		return withCode(exitInput, err)
 	}
 	defer f.Close()
-	in := record.NewReader(f)
+	in := record.NewReader(untilDone(ctx, f))
 	for {
 		x, err := in.Next()
 		if errors.Is(err, goio.EOF) {
 			break
+		}
+		if ctx.Err() != nil {
+			return withCode(exitInput, errInterrupted)
 		}
 		if err != nil {
 			return withCode(exitInput, fmt.Errorf("%s: %w", file, err))
@@ -156,7 +159,7 @@ func (c *guardReplayCmd) replay(ctx context.Context, file string, chain guards.C
 			}
 			o := chain.Check(ctx, judged)
 			if ctx.Err() != nil {
-				return withCode(exitInput, errors.New("interrupted"))
+				return withCode(exitInput, errInterrupted)
 			}
 			went := call.Verdict != record.Refuse
 			// Only its own refusal can be lifted by this guard.
@@ -189,13 +192,13 @@ func (r *replayed) list(std stdio) error {
 		}
 		b.WriteByte('\n')
 	}
-	fmt.Fprintf(&b, "guard %s: %d calls in %d exchanges judged again, %d would change", shown(r.Guard), r.Calls, r.Exchanges, len(r.Changes))
+	fmt.Fprintf(&b, "guard %s: %s in %s judged again, %d would change", shown(r.Guard), counted(r.Calls, "call"), counted(r.Exchanges, "exchange"), len(r.Changes))
 	for _, n := range []struct {
 		n    int
 		what string
-	}{{r.NotJudged, "were refused before any guard"}, {r.Masked, "hold a masked credential"}, {r.Unreadable, "lines could not be read"}} {
+	}{{r.NotJudged, "refused before any guard"}, {r.Masked, "with a masked credential"}, {r.Unreadable, "unreadable lines"}} {
 		if n.n > 0 {
-			fmt.Fprintf(&b, "; %d %s", n.n, n.what)
+			fmt.Fprintf(&b, "; %s: %d", n.what, n.n)
 		}
 	}
 	b.WriteByte('\n')

@@ -97,7 +97,7 @@ func readSecret(what, path string) (string, error) {
 		return "", fmt.Errorf("%s: %w", what, err)
 	}
 	if !fi.Mode().IsRegular() {
-		return "", fmt.Errorf("%s %s: it is not a regular file", what, path)
+		return "", withHint(fmt.Errorf("%s %s: it is not a regular file", what, path), "name the file itself: folders and pipes are not read")
 	}
 	if fi.Mode().Perm()&0o077 != 0 {
 		return "", withHint(fmt.Errorf("%s %s: others may read it (mode %v)", what, path, fi.Mode().Perm()), "run: chmod 600 "+path)

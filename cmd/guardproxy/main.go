@@ -19,6 +19,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"slices"
+	"strconv"
 	"syscall"
 
 	"github.com/alecthomas/kong"
@@ -111,7 +112,8 @@ func main() {
 	}
 	wasm.CompilerMain() // started to compile one guard: this process does only that
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
+	// A second signal has its default action: it ends a verb that is stuck.
+	context.AfterFunc(ctx, stop)
 	os.Exit(run(ctx, os.Args[1:], stdio{os.Stdin, os.Stdout, os.Stderr}))
 }
 
@@ -208,6 +210,14 @@ func report(w io.Writer, err error) int {
 		fmt.Fprintf(w, "guardproxy: hint: %s\n", hint)
 	}
 	return code
+}
+
+// counted is a number and what is counted.
+func counted(n int, one string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return strconv.Itoa(n) + " " + one + "s"
 }
 
 // reportAllButLast prints errors and returns the last one, for the caller to

@@ -3,7 +3,9 @@ package main
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -39,13 +41,19 @@ type narrowed struct {
 	tools   []string // the tools of the body, as they came
 }
 
-func (c *narrowing) narrow(in io.Reader) (*narrowed, error) {
-	body, err := io.ReadAll(io.LimitReader(in, proxy.MaxBody+1))
+func (c *narrowing) narrow(ctx context.Context, in io.Reader) (*narrowed, error) {
+	body, err := io.ReadAll(io.LimitReader(untilDone(ctx, in), proxy.MaxBody+1))
+	if ctx.Err() != nil {
+		return nil, withCode(exitInput, errInterrupted)
+	}
 	if err != nil {
 		return nil, withCode(exitInput, fmt.Errorf("read the body: %w", err))
 	}
 	if len(body) > proxy.MaxBody {
 		return nil, withCode(exitInput, fmt.Errorf("the body is larger than %d MiB", proxy.MaxBody>>20))
+	}
+	if len(body) == 0 {
+		return nil, withCode(exitInput, withHint(errors.New("request body: stdin is empty"), "pipe one request body, as the client sends it, into guardproxy schema"))
 	}
 	cfg := config.Default()
 	if c.Config != "" {
@@ -94,8 +102,8 @@ written, 2 usage, 3 a body that is not JSON or a configuration that can't be
 used.`
 }
 
-func (c *narrowCmd) Run(std stdio) error {
-	n, err := c.narrow(std.in)
+func (c *narrowCmd) Run(ctx context.Context, std stdio) error {
+	n, err := c.narrow(ctx, std.in)
 	if err != nil {
 		return err
 	}
@@ -162,8 +170,8 @@ Exit codes: 0 nothing is removed, 1 something is, 2 usage, 3 a body that is not
 JSON or a configuration that can't be used.`
 }
 
-func (c *diffCmd) Run(std stdio) error {
-	n, err := c.narrow(std.in)
+func (c *diffCmd) Run(ctx context.Context, std stdio) error {
+	n, err := c.narrow(ctx, std.in)
 	if err != nil {
 		return err
 	}
@@ -174,7 +182,7 @@ func (c *diffCmd) Run(std stdio) error {
 			fmt.Fprintf(&b, "tool %s: goes as a whole\n", t.Name)
 			writeDiff(&b, lines(n.tools[i]), nil)
 		case t.Changed:
-			fmt.Fprintf(&b, "tool %s: %d bytes of %d go\n", t.Name, len(n.tools[i])-len(t.Narrowed), len(n.tools[i]))
+			fmt.Fprintf(&b, "tool %s: %d of %d bytes go\n", t.Name, len(n.tools[i])-len(t.Narrowed), len(n.tools[i]))
 			writeDiff(&b, lines(n.tools[i]), lines(string(t.Narrowed)))
 		}
 	}

@@ -51,6 +51,9 @@ var defaultUpstreams = []proxy.Upstream{
 }
 
 func (c *serveCmd) Run(ctx context.Context, io stdio) error {
+	if err := c.usage(); err != nil {
+		return withCode(exitUsage, err)
+	}
 	var level slog.Level
 	level.UnmarshalText([]byte(c.LogLevel))
 	log := slog.New(slog.NewTextHandler(io.err, &slog.HandlerOptions{Level: level}))
@@ -155,6 +158,24 @@ func (c *serveCmd) Run(ctx context.Context, io stdio) error {
 	return nil
 }
 
+// usage says what is wrong with the flags by themselves.
+func (c *serveCmd) usage() error {
+	if c.Listen != "" {
+		if problem, hint := config.CheckListen(c.Listen); problem != "" {
+			return withHint(fmt.Errorf("--listen: %s", problem), hint)
+		}
+	}
+	if c.Upstream != "" {
+		if problem, hint := config.CheckURL(c.Upstream); problem != "" {
+			return withHint(fmt.Errorf("--upstream: %s", problem), hint)
+		}
+	}
+	if c.Drain < 0 {
+		return withHint(fmt.Errorf("--drain: %v is less than nothing", c.Drain), "write a duration, such as 30s; 0s cuts running exchanges at once")
+	}
+	return nil
+}
+
 // barred is why an address can't be listened on, without the address, which
 // the caller names.
 func barred(err error) error {
@@ -175,9 +196,6 @@ func (c *serveCmd) read() (*config.Config, error) {
 		}
 	}
 	if c.Listen != "" {
-		if problem, hint := config.CheckListen(c.Listen); problem != "" {
-			return nil, withHint(fmt.Errorf("--listen: %s", problem), hint)
-		}
 		cfg.Listen = c.Listen
 		if err := cfg.CheckToken(c.Listen); err != nil {
 			return nil, err
@@ -214,9 +232,6 @@ func (c *serveCmd) options(ctx context.Context, cfg *config.Config, dirs config.
 	}
 	switch {
 	case c.Upstream != "":
-		if problem, hint := config.CheckURL(c.Upstream); problem != "" {
-			return o, withHint(fmt.Errorf("--upstream: %s", problem), hint)
-		}
 		o.Upstreams = []proxy.Upstream{{Name: "default", URL: c.Upstream}}
 	case len(cfg.Upstreams) > 0:
 		for _, u := range cfg.Upstreams {

@@ -271,7 +271,7 @@ func (r *Recorder) Close(ctx context.Context) error {
 	for _, e := range rest {
 		r.lost(e, LostStopped, ctx.Err())
 	}
-	return fmt.Errorf("recordings in %s: %d exchanges were not written in time", r.path, len(rest))
+	return fmt.Errorf("recordings in %s: not all was written in time, exchanges lost: %d", r.path, len(rest))
 }
 
 // run is the goroutine.
