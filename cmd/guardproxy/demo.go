@@ -1,8 +1,8 @@
 package main
 
-// The demo tells one story twice, in each dialect: a scripted model, the real
-// proxy handler and a small agent (demo_agent.go) talk over HTTP on loopback,
-// and the agent runs its calls through guardproxy exec.
+// The demo tells one story three times, once a dialect: a scripted model, the
+// real proxy handler and a small agent (demo_agent.go) talk over HTTP on
+// loopback, and the agent runs its calls through guardproxy exec.
 //
 // A step is a claim that the code has just checked. It is printed with `ok`
 // when the check held; the first that does not hold ends the demo with an
@@ -128,7 +128,7 @@ func execShell(self string) demoShell {
 	}
 }
 
-// runDemo sets the stage, plays the story in both dialects, and clears up.
+// runDemo sets the stage, plays the story in each dialect, and clears up.
 func runDemo(ctx context.Context, out io.Writer, s demoSettings) error {
 	began := time.Now()
 	ctx, stop := context.WithTimeout(ctx, demoLimit)
@@ -151,13 +151,19 @@ func runDemo(ctx context.Context, out io.Writer, s demoSettings) error {
   task    %s
 `, st.modelURL, st.proxyURL, demoTask)
 	err = story.tell(ctx)
-	if err == nil {
-		err = story.step("The same holds over OpenAI Chat Completions", func() error {
-			again := &demoStory{demoStage: st, out: io.Discard, speech: demoChat{}}
+	for _, other := range []struct {
+		api    string
+		speech demoSpeech
+	}{{"OpenAI Chat Completions", demoChat{}}, {"OpenAI Responses", demoResponses{}}} {
+		if err != nil {
+			break
+		}
+		err = story.step("The same holds over "+other.api, func() error {
+			again := &demoStory{demoStage: st, out: io.Discard, speech: other.speech}
 			if err := again.tell(ctx); err != nil {
 				return err
 			}
-			story.say("The story was played again in the other wire format: %d requests, steps 1 to %d checked.", again.requests, again.steps)
+			story.say("The story was played again in this wire format: %d requests, steps 1 to %d checked.", again.requests, again.steps)
 			return nil
 		})
 	}
@@ -616,7 +622,7 @@ func (d *demoStory) confined(ctx context.Context, agent *demoAgent, reply demoRe
 	}
 	level := out.Enforcement
 	if n := len(out.NotEnforced); n > 0 {
-		level += fmt.Sprintf(": %d things are not enforced, and guardproxy exec --verbose -- true names them", n)
+		level += ": " + counted(n, "thing") + " not enforced; guardproxy exec --verbose -- true says more"
 	}
 	d.row("confined by", "%s", out.Runner)
 	d.row("enforcement", "%s", level)
@@ -771,11 +777,17 @@ func demoLook(body []byte) (demoSeen, error) {
 		Tools    json.RawMessage
 		System   json.RawMessage
 		Messages []json.RawMessage
+		// In Responses.
+		Instructions json.RawMessage
+		Input        []json.RawMessage
 	}
 	if err := json.Unmarshal(body, &q); err != nil {
 		return demoSeen{}, fmt.Errorf("the request: %w", err)
 	}
 	s := demoSeen{toolsRaw: q.Tools, system: q.System, messages: q.Messages}
+	if q.Input != nil {
+		s.system, s.messages = q.Instructions, q.Input
+	}
 	if err := json.Unmarshal(q.Tools, &s.tools); err != nil {
 		return demoSeen{}, fmt.Errorf("the request's tools: %w", err)
 	}
@@ -785,8 +797,9 @@ func demoLook(body []byte) (demoSeen, error) {
 // demoFields lists the parameters that a declared tool has, in order.
 func demoFields(tool []byte) []string {
 	var t struct {
-		Messages struct{ Properties json.RawMessage } `json:"input_schema"`
-		Function struct {
+		Messages   struct{ Properties json.RawMessage } `json:"input_schema"`
+		Parameters struct{ Properties json.RawMessage } // in Responses
+		Function   struct {
 			Parameters struct{ Properties json.RawMessage }
 		}
 	}
@@ -794,8 +807,10 @@ func demoFields(tool []byte) []string {
 		return nil
 	}
 	properties := t.Messages.Properties
-	if properties == nil {
-		properties = t.Function.Parameters.Properties
+	for _, p := range []json.RawMessage{t.Parameters.Properties, t.Function.Parameters.Properties} {
+		if properties == nil {
+			properties = p
+		}
 	}
 	var names []string
 	dec := json.NewDecoder(bytes.NewReader(properties))

@@ -28,7 +28,7 @@ type demoAgent struct {
 	client  *http.Client
 	base    string // the proxy's URL
 	speech  demoSpeech
-	history [][]byte // messages
+	history [][]byte // messages; in Responses runs of items, with commas between them
 	sent    [][]byte // request bodies
 }
 
@@ -107,7 +107,7 @@ type demoSpeech interface {
 	past(call, result []byte) (name, args, text string, err error)
 }
 
-// What both dialects declare. The tool takes what the bash tool of the
+// What all dialects declare. The tool takes what the bash tool of the
 // DeepSeek Harness takes.
 const (
 	demoSystem = "You are a coding agent. You work in a project's directory with the tools that you have."
@@ -376,6 +376,88 @@ func (demoChat) past(call, result []byte) (name, args, text string, err error) {
 		name, args = c.Function.Name, c.Function.Arguments
 	}
 	return name, args, r.Content, nil
+}
+
+// demoResponses speaks OpenAI Responses. What the other dialects hold in one
+// message is several items here; the agent sends them back as they came.
+type demoResponses struct{}
+
+func (demoResponses) name() string { return "responses" }
+func (demoResponses) path() string { return "/v1/responses" }
+
+func (demoResponses) tools() []string {
+	return []string{
+		`{"type":"function","name":"bash","description":` + demoQuote(demoDescription) + `,"parameters":` + demoParameters + `,"strict":false}`,
+		`{"type":"function","name":"read","description":"` + demoReadDescription + `","parameters":` + demoReadParameters + `,"strict":false}`,
+	}
+}
+
+func (s demoResponses) body(messages [][]byte) []byte {
+	return []byte(`{"model":"demo","instructions":` + demoQuote(demoSystem) + `,"input":[` + string(bytes.Join(messages, []byte(","))) +
+		`],"stream":true,"store":false,"tools":[` + strings.Join(s.tools(), ",") + `]}`)
+}
+
+func (demoResponses) user(text string) []byte {
+	return []byte(`{"type":"message","role":"user","content":` + demoQuote(text) + `}`)
+}
+
+func (demoResponses) result(c demoCall, text string, _ bool) []byte {
+	return []byte(`{"type":"function_call_output","call_id":` + demoQuote(c.id) + `,"output":` + demoQuote(text) + `}`)
+}
+
+func (demoResponses) read(stream []byte) (demoReply, error) {
+	reply := demoReply{raw: stream}
+	var items []string
+	completed := false
+	err := demoLines(stream, func(data string) error {
+		var e struct {
+			Type, Message string
+			Item          json.RawMessage
+		}
+		if err := json.Unmarshal([]byte(data), &e); err != nil {
+			return err
+		}
+		switch e.Type {
+		case "error":
+			return fmt.Errorf("an error: %s", e.Message)
+		case "response.completed":
+			completed = true
+		case "response.output_item.done":
+			var it struct {
+				Type, Name, Arguments string
+				CallID                string `json:"call_id"`
+			}
+			if err := json.Unmarshal(e.Item, &it); err != nil {
+				return err
+			}
+			switch it.Type {
+			case "message", "reasoning":
+			case "function_call":
+				reply.calls = append(reply.calls, demoCall{it.CallID, it.Name, []byte(it.Arguments)})
+			default:
+				return fmt.Errorf("an item of type %s", it.Type)
+			}
+			items = append(items, string(e.Item))
+		}
+		return nil
+	})
+	if err == nil && !completed {
+		err = errors.New("no end")
+	}
+	if err != nil {
+		return demoReply{}, err
+	}
+	reply.message = []byte(strings.Join(items, ","))
+	return reply, nil
+}
+
+func (demoResponses) past(call, result []byte) (name, args, text string, err error) {
+	var c struct{ Name, Arguments string }
+	var r struct{ Output string }
+	if err := errors.Join(json.Unmarshal(call, &c), json.Unmarshal(result, &r)); err != nil {
+		return "", "", "", err
+	}
+	return c.Name, c.Arguments, r.Output, nil
 }
 
 func demoQuote(s string) string { return string(tape.Quote(nil, s)) }
