@@ -361,10 +361,11 @@ func (r *Recorder) take(e entry) (err error) {
 func (r *Recorder) file(session string) (*file, error) {
 	if e := r.files[session]; e != nil {
 		f := e.Value.(*file)
-		// A file that was moved or deleted is begun anew.
+		// A file that was moved or deleted is begun anew. One that has another
+		// length is looked at again: truncated, it has no header any more.
 		var there, mine unix.Stat_t
 		if unix.Fstatat(int(r.dir.Fd()), f.name, &there, unix.AT_SYMLINK_NOFOLLOW) == nil && unix.Fstat(int(f.f.Fd()), &mine) == nil &&
-			there.Ino == mine.Ino && there.Dev == mine.Dev {
+			there.Ino == mine.Ino && there.Dev == mine.Dev && mine.Size == f.size {
 			r.used.MoveToFront(e)
 			return f, nil
 		}

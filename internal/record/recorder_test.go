@@ -269,6 +269,65 @@ func TestOddExchanges(t *testing.T) {
 	}
 }
 
+// Whoever rotates the files needs no signal and no pause: whatever was done to
+// the file of a session, the next exchange stands in its file under a header,
+// and what was kept elsewhere is a whole recording.
+func TestRotation(t *testing.T) {
+	file := func(dir string) string { return filepath.Join(dir, Name("aa")) }
+	for _, c := range []struct {
+		name   string
+		rotate func(dir string) error
+		want   string // the statuses in the session's file, of exchanges 1 to 3
+		kept   string // those in the file that was kept
+		header int    // in force for the last exchange
+	}{
+		{"nothing", func(string) error { return nil }, "[1 2 3]", "", 1},
+		{"deleted", func(d string) error { return os.Remove(file(d)) }, "[2 3]", "", 1},
+		{"moved within the directory", func(d string) error { return os.Rename(file(d), filepath.Join(d, Name("aa.kept"))) }, "[2 3]", "[1]", 1},
+		{"moved, and a new one made", func(d string) error {
+			return errors.Join(os.Rename(file(d), filepath.Join(d, Name("aa.kept"))), os.WriteFile(file(d), nil, 0o600))
+		}, "[2 3]", "[1]", 1},
+		{"copied and truncated", func(d string) error {
+			old, err := os.ReadFile(file(d))
+			return errors.Join(err, os.WriteFile(filepath.Join(d, Name("aa.kept")), old, 0o600), os.Truncate(file(d), 0))
+		}, "[2 3]", "[1]", 1},
+		{"written to by another hand", func(d string) error {
+			f, err := os.OpenFile(file(d), os.O_APPEND|os.O_WRONLY, 0)
+			if err == nil {
+				_, err = f.WriteString("\n")
+				f.Close()
+			}
+			return err
+		}, "[1 2 3]", "", 2},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "rec")
+			r := open(t, dir, Options{})
+			add := func(n int) {
+				wait := make(chan struct{})
+				r.Add(exchange("aa", n), nil, func() { close(wait) })
+				<-wait
+			}
+			add(1)
+			must(t, c.rotate(dir))
+			add(2)
+			add(3)
+			r.Close(context.Background())
+			if got, headers := statuses(t, dir, "aa", ""); fmt.Sprint(got) != c.want || headers != c.header {
+				t.Errorf("%v under header %d, want %s under %d", got, headers, c.want, c.header)
+			}
+			if c.kept != "" {
+				if got, headers := statuses(t, dir, "aa.kept", ""); fmt.Sprint(got) != c.kept || headers != 1 {
+					t.Errorf("kept %v under header %d, want %s", got, headers, c.kept)
+				}
+			}
+			if s := r.Stats(); s.Recorded != 3 {
+				t.Errorf("%+v", s)
+			}
+		})
+	}
+}
+
 // The queue is bounded: what does not fit is counted and let go at once, and
 // one exchange always fits, however large.
 func TestTheQueueIsBounded(t *testing.T) {
