@@ -20,6 +20,7 @@ import (
 	"github.com/guardproxy/guardproxy/confine"
 	"github.com/guardproxy/guardproxy/confine/launch"
 	"github.com/guardproxy/guardproxy/guards/wasm"
+	"github.com/guardproxy/guardproxy/internal/machine"
 )
 
 var updateDemo = flag.Bool("update-demo", false, "write the demo's golden files anew")
@@ -51,7 +52,7 @@ func outsideTmp(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("/var/tmp", "guardproxy-test-")
 	if err != nil {
-		t.Skipf("needs a writable /var/tmp: %v", err)
+		machine.Lacks(t, "/var/tmp", "%v", err)
 	}
 	t.Cleanup(func() {
 		left, err := os.ReadDir(dir)
@@ -86,10 +87,7 @@ func withoutBwrap(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
 	for _, name := range []string{"bash", "rm", "cat"} {
-		path, err := exec.LookPath(name)
-		if err != nil {
-			t.Skipf("needs %s: %v", name, err)
-		}
+		path := machine.Needs(t, name)
 		if err := os.Symlink(path, filepath.Join(dir, name)); err != nil {
 			t.Fatal(err)
 		}
@@ -176,34 +174,24 @@ func testDemoRunners(t *testing.T, cache string) {
 				if c.runner == "none" {
 					t.Fatalf("confined by %s where nothing can", got)
 				}
-				lacksRunner(t, "needs a machine on which %s works; here it was %s", c.runner, got)
+				machine.Lacks(t, c.runner, "it does not work here; it was %s", got)
 			}
 			goldenDemo(t, c.runner, out.String())
 		})
 	}
 }
 
-// lacksRunner ends a test for which this machine has no runner: skipped, but
-// failed where GUARDPROXY_REQUIRE says that there must be one.
-func lacksRunner(t *testing.T, format string, args ...any) {
-	t.Helper()
-	if os.Getenv("GUARDPROXY_REQUIRE") != "" {
-		t.Fatalf("GUARDPROXY_REQUIRE is set: "+format, args...)
-	}
-	t.Skipf(format, args...)
-}
-
 // Whoever tests as root tests as an ordinary user, too.
 func TestDemoAsOrdinaryUser(t *testing.T) {
 	if os.Getuid() != 0 {
-		t.Skip("needs root, to become someone else; the other tests ran as an ordinary user")
+		machine.Lacks(t, machine.Root, "to become someone else; the other tests ran as an ordinary user")
 	}
 	// The test binary may lie where only root comes.
 	dir := outsideTmp(t)
 	defer os.Remove(filepath.Join(dir, "guardproxy"))
 	self, err := os.ReadFile("/proc/self/exe")
 	if err != nil {
-		t.Skipf("needs /proc: %v", err)
+		t.Fatal(err)
 	}
 	if err := errors.Join(os.WriteFile(filepath.Join(dir, "guardproxy"), self, 0o755), os.Chmod(dir, 0o755), os.Mkdir(filepath.Join(dir, "home"), 0o700)); err != nil {
 		t.Fatal(err)
@@ -212,7 +200,7 @@ func TestDemoAsOrdinaryUser(t *testing.T) {
 	home := filepath.Join(dir, "home")
 	defer os.Remove(home)
 	if err := os.Chown(home, nobody, nobody); err != nil {
-		t.Skipf("needs the right to chown: %v", err)
+		machine.Lacks(t, machine.Root, "with the right to chown: %v", err)
 	}
 	for _, c := range []struct {
 		name string
@@ -240,7 +228,7 @@ func TestDemoAsOrdinaryUser(t *testing.T) {
 			}
 			runner := runnerOf(string(out))
 			if runner == "none" {
-				lacksRunner(t, "needs a machine on which an ordinary user can confine a command")
+				machine.Lacks(t, "landlock", "an ordinary user can't confine a command here")
 			}
 			goldenDemo(t, runner, string(out))
 			if left, err := os.ReadDir(home); err != nil || len(left) > 0 {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/guardproxy/guardproxy/guards/sdk"
+	"github.com/guardproxy/guardproxy/internal/machine"
 )
 
 // The worked examples of docs/guard-abi.md build with the commands that stand
@@ -60,7 +61,7 @@ func TestDocumentedGuards(t *testing.T) {
 			case "ts":
 				asc := os.Getenv("ASC")
 				if asc == "" {
-					need(t, "assemblyscript", "name the compiler asc in ASC")
+					machine.Lacks(t, "assemblyscript", "name the compiler asc in ASC")
 				}
 				build = strings.Replace(build, "npx asc", asc, 1)
 			}
@@ -68,7 +69,7 @@ func TestDocumentedGuards(t *testing.T) {
 			cmd.Dir = in
 			if out, err := cmd.CombinedOutput(); err != nil {
 				if language != "go" && (cmd.ProcessState.ExitCode() == 127 || cmd.ProcessState.ExitCode() == 77) {
-					need(t, "toolchains", string(out))
+					machine.Lacks(t, "toolchains", "%s", out)
 				}
 				t.Fatalf("%s: %v\n%s", build, err, out)
 			}

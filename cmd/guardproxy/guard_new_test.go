@@ -3,14 +3,13 @@ package main
 import (
 	"bytes"
 	"context"
-	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/guardproxy/guardproxy/guards/sdk"
+	"github.com/guardproxy/guardproxy/internal/machine"
 )
 
 // A new guard of each language builds with one command and passes its cases.
@@ -26,7 +25,7 @@ func TestNewGuardsBuildAndPass(t *testing.T) {
 			build.Dir, build.Stdout, build.Stderr = dir, &said, &said
 			if err := build.Run(); err != nil {
 				if language != "go" && (strings.Contains(said.String(), "build.sh: no ") || language == "assemblyscript") {
-					need(t, "toolchains", said.String())
+					machine.Lacks(t, "toolchains", "%s", said.String())
 				}
 				t.Fatalf("%v: %s", err, said.String())
 			}
@@ -37,16 +36,6 @@ func TestNewGuardsBuildAndPass(t *testing.T) {
 			}
 		})
 	}
-}
-
-// need skips the test for want of something, unless GUARDPROXY_REQUIRE, a list
-// with commas, names it.
-func need(t *testing.T, what, why string) {
-	t.Helper()
-	if slices.Contains(strings.Split(os.Getenv("GUARDPROXY_REQUIRE"), ","), what) {
-		t.Fatalf("%s are required: %s", what, why)
-	}
-	t.Skipf("no %s: %s", what, why)
 }
 
 // verbRun is one run of the program.

@@ -12,6 +12,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/guardproxy/guardproxy/confine/launch"
+	"github.com/guardproxy/guardproxy/internal/machine"
 )
 
 func TestMain(m *testing.M) {
@@ -38,8 +39,9 @@ func TestScripts(t *testing.T) {
 		t.Fatal(err)
 	}
 	testscript.Run(t, testscript.Params{
-		Dir:      "testdata",
-		Deadline: time.Now().Add(2 * time.Minute),
+		Dir:       "testdata",
+		Deadline:  time.Now().Add(2 * time.Minute),
+		Condition: machine.Has,
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("HOME", e.WorkDir+"/home")
 			e.Setenv("TRANSCRIPTS", root+"/testdata/transcripts")

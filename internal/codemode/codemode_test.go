@@ -4,14 +4,13 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"os"
 	"os/exec"
-	"slices"
 	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
 
+	"github.com/guardproxy/guardproxy/internal/machine"
 	"github.com/guardproxy/guardproxy/internal/tape"
 )
 
@@ -406,13 +405,7 @@ func TestWithoutOnlyDeletes(t *testing.T) {
 // A real engine is the judge: it makes the very calls that were read, in every
 // program that is whole.
 func TestAgainstAnEngine(t *testing.T) {
-	node, err := exec.LookPath("node")
-	if err != nil {
-		if slices.Contains(strings.Split(os.Getenv("GUARDPROXY_REQUIRE"), ","), "node") {
-			t.Fatal("node is not installed, and GUARDPROXY_REQUIRE names it")
-		}
-		t.Skip("node is not installed")
-	}
+	node := machine.Needs(t, "node")
 	// Programs by the grammar, and what is left of the claim when a few tokens
 	// change: of those that still count as whole, the engine must not make a call
 	// that was not read.

@@ -17,6 +17,8 @@ import (
 
 	"github.com/anthropics/anthropic-sdk-go"
 	aoption "github.com/anthropics/anthropic-sdk-go/option"
+
+	"github.com/guardproxy/guardproxy/internal/machine"
 )
 
 type fate uint8
@@ -118,10 +120,7 @@ func (d dialect) no(id, command string) step {
 }
 
 func TestAgentGoesOn(t *testing.T) {
-	bash, err := exec.LookPath("bash")
-	if err != nil {
-		t.Skip("bash is not installed")
-	}
+	bash := machine.Needs(t, "bash")
 	every(t, func(t *testing.T, d dialect) {
 		for _, sc := range scenarios {
 			if sc.streamOnly && !d.streaming {

@@ -13,6 +13,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/guardproxy/guardproxy/internal/machine"
 	"github.com/guardproxy/guardproxy/internal/tape"
 	"github.com/guardproxy/guardproxy/internal/wire"
 )
@@ -436,6 +437,9 @@ func TestHostileReasonsRunNothing(t *testing.T) {
 	} {
 		path, err := exec.LookPath(shell.name)
 		if err != nil {
+			if machine.Required(shell.name) {
+				t.Errorf("%s is required: %v", shell.name, err)
+			}
 			t.Logf("%s is not installed", shell.name)
 			continue
 		}

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/guardproxy/guardproxy/internal/machine"
 )
 
 func list(entries []Entry) []string {
@@ -162,10 +164,7 @@ func TestMergeKeeps(t *testing.T) {
 
 // What is read is what git reads, wherever both can.
 func TestAgainstGit(t *testing.T) {
-	git, err := exec.LookPath("git")
-	if err != nil {
-		t.Skip("git is not installed")
-	}
+	git := machine.Needs(t, "git")
 	check := func(t interface{ Errorf(string, ...any) }, text string) {
 		ours, err := Parse([]byte(text))
 		if err != nil {

@@ -19,7 +19,7 @@ const module = "github.com/guardproxy/guardproxy"
 // a subpackage may import its parent, and a parent nothing of its subpackages
 // unless they stand lower.
 var rows = [][]string{
-	{"internal/tape", "internal/wire/sse", "confine/launch", "internal/gitconfig", "guards/wasm/meter", "guards/wasm/internal/assemble"},
+	{"internal/tape", "internal/wire/sse", "confine/launch", "internal/gitconfig", "guards/wasm/meter", "guards/wasm/internal/assemble", "internal/machine"},
 	{"confine/ward"},
 	{"schema", "confine", "internal/wire"},
 	{"guards", "internal/envelope", "internal/policy", "internal/agents", "internal/command", "internal/codemode", "guards/sdk/go", "guards/examples/shell", "guards/sdk"},
