@@ -232,6 +232,45 @@ func TestOtherLineBreaks(t *testing.T) {
 	}
 }
 
+// Some of those characters may stand in the strings of JSON as they are. Such
+// readers skip a fragment that has one, and run what is left: so the call is
+// refused, in a form without them, and the agent goes on.
+func TestLineBreaksInArguments(t *testing.T) {
+	for _, sep := range []string{"\u2028", "\u2029", "\u0085"} {
+		args := []string{`{"command":"true `, `'` + sep + `'`, `"}`}
+		var messages, chat, responses strings.Builder
+		part := func(b *strings.Builder, format string) {
+			for _, a := range args {
+				fmt.Fprintf(b, format, strings.ReplaceAll(a, `"`, `\"`))
+			}
+		}
+		messages.WriteString("event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"content\":[]}}\n\n" +
+			"event: content_block_start\ndata: {\"type\":\"content_block_start\",\"index\":0,\"content_block\":{\"type\":\"tool_use\",\"id\":\"c\",\"name\":\"Bash\",\"input\":{}}}\n\n")
+		part(&messages, "event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"input_json_delta\",\"partial_json\":\"%s\"}}\n\n")
+		messages.WriteString("event: content_block_stop\ndata: {\"type\":\"content_block_stop\",\"index\":0}\n\nevent: message_stop\ndata: {\"type\":\"message_stop\"}\n\n")
+		chat.WriteString(`data: {"id":"x","choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"c","type":"function","function":{"name":"bash","arguments":""}}]}}]}` + "\n\n")
+		part(&chat, `data: {"id":"x","choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"function":{"arguments":"%s"}}]}}]}`+"\n\n")
+		chat.WriteString(`data: {"id":"x","choices":[{"index":0,"delta":{},"finish_reason":"tool_calls"}]}` + "\n\ndata: [DONE]\n\n")
+		item := `{"id":"fc_1","type":"function_call","call_id":"c","name":"bash","arguments":"` + strings.ReplaceAll(strings.Join(args, ""), `"`, `\"`) + `"}`
+		responses.WriteString(`data: {"type":"response.created","response":{"id":"r","output":[]}}` + "\n\n" +
+			`data: {"type":"response.output_item.added","output_index":0,"item":{"id":"fc_1","type":"function_call","call_id":"c","name":"bash","arguments":""}}` + "\n\n")
+		part(&responses, `data: {"type":"response.function_call_arguments.delta","item_id":"fc_1","output_index":0,"delta":"%s"}`+"\n\n")
+		responses.WriteString(`data: {"type":"response.output_item.done","output_index":0,"item":` + item + "}\n\n" +
+			`data: {"type":"response.completed","response":{"id":"r","output":[` + item + "]}}\n\n")
+		for _, c := range []struct{ path, ask, reply string }{
+			{"/v1/messages", messagesAsk, messages.String()},
+			{"/chat/completions", chatAsk, chat.String()},
+			{"/v1/responses", `{"model":"m","stream":true,"input":"go","tools":[{"type":"function","name":"bash","parameters":{"type":"object","properties":{"command":{"type":"string"}},"required":["command"]}}]}`, responses.String()},
+		} {
+			r := newRig(t, answering(c.reply))
+			status, _, got := r.send(c.path, c.ask)
+			if status != 200 || strings.Contains(got, sep) || !strings.Contains(got, "write it as an escape") {
+				t.Errorf("%s, %q: status %d\n%s", c.path, sep, status, got)
+			}
+		}
+	}
+}
+
 // Required listed twice: the refusal has a key twice.
 func TestRequiredTwice(t *testing.T) {
 	r := newRig(t, answering(messagesStream("Bash", `{"command":"forbidden","description":"d"}`)), func(o *Options) { o.Guards = denying("forbidden") })

@@ -60,6 +60,24 @@ const (
 	cFinish = `data: {"id":"x","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{},"finish_reason":"tool_calls"}]}` + "\n\ndata: [DONE]\n\n"
 )
 
+func responsesOf(events ...string) string {
+	var b strings.Builder
+	for _, e := range append([]string{`{"type":"response.created","response":{"id":"r","object":"response","status":"in_progress","output":[]}}`}, events...) {
+		b.WriteString(quick(e))
+	}
+	return b.String()
+}
+
+const (
+	rItem = `{"id":"fc0","type":"function_call","status":"completed","call_id":"c0","name":"Bash","arguments":"{\"command\":\"ls # \"}"}`
+	rOpen = `{"type":"response.output_item.added","output_index":0,"item":{"id":"fc0","type":"function_call","status":"in_progress","call_id":"c0","name":"Bash","arguments":""}}`
+	rLs   = `{"type":"response.function_call_arguments.delta","item_id":"fc0","output_index":0,"delta":"{\"command\":\"ls"}`
+	rMore = `{"type":"response.function_call_arguments.delta","item_id":"fc0","output_index":0,"delta":" # "}`
+	rEnd  = `{"type":"response.function_call_arguments.delta","item_id":"fc0","output_index":0,"delta":"\"}"}`
+	rDone = `{"type":"response.output_item.done","output_index":0,"item":` + rItem + `}`
+	rLast = `{"type":"response.completed","response":{"id":"r","object":"response","status":"completed","output":[` + rItem + `]}}`
+)
+
 func TestStreamsThatReadersTakeDifferently(t *testing.T) {
 	rows := []struct {
 		name   string
@@ -85,6 +103,18 @@ func TestStreamsThatReadersTakeDifferently(t *testing.T) {
 		// Node's SDK takes the newest name, Go's joins them: what takes the
 		// place of a refused call must not keep the old name anywhere.
 		{"a refused call that repeats its name", wire.Chat, chatOf(strings.Replace(cFirst, `\"ls`, `\"forbidden`, 1), strings.Replace(cLast, `"function":{`, `"id":"c0","function":{"name":"Bash",`, 1), cFinish)},
+		// Readers of decoded text end lines at characters that JSON leaves as they
+		// are in strings, and skip both halves of what was one event.
+		{"a line separator in a delta", wire.Messages, messagesOf(mStart, mOpen, mLsOpn, strings.Replace(mMore, "#", "\u2028", 1), mEnd, mStop, mDelta, mDone)},
+		{"a line separator in the second delta of a refused call", wire.Messages, messagesOf(mStart, mOpen, strings.Replace(mLsOpn, "ls", "forbidden", 1), strings.Replace(mMore, "#", "\u2028", 1), mEnd, mStop, mDelta, mDone)},
+		{"a line separator beside a delta", wire.Messages, messagesOf(mStart, mOpen, mLsOpn, strings.Replace(mMore, `{"type":"input`, "{\"x\":\"\u0085\",\"type\":\"input", 1), mEnd, mStop, mDelta, mDone)},
+		{"a line separator in a call's start", wire.Messages, messagesOf(mStart, mOpen, mLs, mStop, strings.NewReplacer(`"index":0`, `"index":1`, "c0", "c1\u2029").Replace(mOpen), strings.Replace(mLs, `"index":0`, `"index":1`, 1), strings.Replace(mStop, `"index":0`, `"index":1`, 1), mDelta, mDone)},
+		{"a line separator in a piece", wire.Chat, chatOf(cFirst, strings.Replace(cMiddle, "#", "\u2028", 1), cLast, cFinish)},
+		{"a line separator beside a piece", wire.Chat, chatOf(cFirst, strings.Replace(cMiddle, `{"index":0`, "{\"x\":\"\u2029\",\"index\":0", 1), cLast, cFinish)},
+		{"a line separator in a call's first piece", wire.Chat, chatOf(cFirst, cLast, strings.NewReplacer(`"index":0`, `"index":1`, "c0", "c1\u0085").Replace(cFirst), strings.Replace(cLast, `"index":0`, `"index":1`, 1), cFinish)},
+		{"a line separator in a fragment", wire.Responses, responsesOf(rOpen, rLs, strings.Replace(rMore, "#", "\u2028", 1), rEnd, strings.Replace(rDone, "#", "\u2028", 1), strings.Replace(rLast, "#", "\u2028", 1))},
+		{"a line separator beside a fragment", wire.Responses, responsesOf(rOpen, rLs, strings.Replace(rMore, `"delta"`, "\"obfuscation\":\"\u2028\",\"delta\"", 1), rEnd, rDone, rLast)},
+		{"a line separator in a call's start and its copies", wire.Responses, strings.ReplaceAll(responsesOf(rOpen, rLs, rMore, rEnd, rDone, rLast), `"c0"`, "\"c0\u2028\"")},
 		// Go's SDK drops a chunk with another completion id.
 		{"a piece with another completion id", wire.Chat, chatOf(cFirst, strings.Replace(chatOf(cMiddle), `"id":"x"`, `"id":"y"`, 1), cLast, cFinish)},
 		{"a piece without a completion id", wire.Chat, chatOf(cFirst, strings.Replace(chatOf(cMiddle), `"id":"x",`, ``, 1), cLast, cFinish)},
@@ -113,6 +143,8 @@ func TestStreamsThatReadersTakeDifferently(t *testing.T) {
 	for d, s := range map[wire.Dialect]string{
 		wire.Messages: messagesOf(mStart, mOpen, mLsOpn, mMore, mEnd, mStop, mDelta, mDone),
 		wire.Chat:     chatOf(cFirst, cMiddle, cLast, cFinish),
+		// Escaped, a line separator is one character of a text.
+		wire.Responses: responsesOf(rOpen, rLs, strings.Replace(rMore, "#", `\u2028`, 1), rEnd, strings.Replace(rDone, "#", `\u2028`, 1), strings.Replace(rLast, "#", `\u2028`, 1)),
 	} {
 		if m := mismatch(d, []byte(s), through(d, []byte(s)), true); m != "" {
 			t.Error(m)

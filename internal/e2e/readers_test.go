@@ -104,6 +104,24 @@ func splitLines(stream []byte) []sseEvent {
 	return out
 }
 
+// splitDecoded is splitLines of decoded text by Python's str.splitlines, as
+// httpx's and requests' iter_lines give it: a line ends at more characters, some
+// of which may stand in the strings of JSON as they are.
+func splitDecoded(stream []byte) []sseEvent {
+	text := strings.ToValidUTF8(string(stream), "\ufffd")
+	for _, end := range []string{"\v", "\f", "\x1c", "\x1d", "\x1e", "\u0085", "\u2028", "\u2029"} {
+		text = strings.ReplaceAll(text, end, "\n")
+	}
+	return splitLines([]byte(text))
+}
+
+// decoded is a reader of such lines that skips what is no JSON. It sees less
+// than others, and may see nothing else.
+func decoded(r reader) reader {
+	r.name, r.partial = "lines of decoded text", true
+	return r
+}
+
 // Which of several equal keys counts.
 type keys uint8
 
@@ -390,6 +408,7 @@ func messagesReaders() []reader {
 		m("deltas to the last block", messagesModel{split: splitWeb(false), start: joinInput, last: true, inMessage: true}),
 		m("blocks by place", messagesModel{split: splitWeb(true), start: joinInput, place: true, inMessage: true, skip: true}),
 		m("a data line is an event", messagesModel{split: splitLines, start: joinInput, inMessage: true, skip: true}),
+		decoded(m("", messagesModel{split: splitDecoded, start: joinInput, inMessage: true, skip: true})),
 		m("the first of equal keys", messagesModel{split: splitWeb(false), keys: firstKey, start: joinInput, inMessage: true}),
 		m("keys without case", messagesModel{split: splitWeb(false), keys: foldKey, start: joinInput, inMessage: true}),
 		m("event line, keys without case", messagesModel{split: splitWeb(true), keys: foldKey, byLine: true, start: replaceInput, inMessage: true}),
@@ -691,6 +710,7 @@ func chatReaders() []reader {
 		m("by id over index", chatModel{split: splitWeb(false), route: byID, elsewhere: true}),
 		m("to the last call", chatModel{split: splitWeb(false), route: byLastID, elsewhere: true}),
 		m("a data line is an event", chatModel{split: splitLines, skip: true, elsewhere: true}),
+		decoded(m("", chatModel{split: splitDecoded, skip: true, elsewhere: true})),
 		m("the first of equal keys", chatModel{split: splitWeb(false), keys: firstKey, elsewhere: true}),
 		m("keys without case", chatModel{split: splitWeb(false), keys: foldKey, elsewhere: true}),
 	}

@@ -526,6 +526,7 @@ func responsesReaders() []reader {
 		partial(m("fragments to the last item", responsesModel{split: splitWeb(false), find: lastAdded, args: fromFragments, added: true, functions: true})), // functions alone
 		partial(m("by event line", responsesModel{split: splitWeb(false), byLine: true, find: atIndex})),                                                     // nothing without event lines
 		m("a data line is an event", responsesModel{split: splitLines, skip: true, find: atIndex, args: fromFragments}),
+		decoded(m("", responsesModel{split: splitDecoded, skip: true, find: atIndex, args: fromFragments})),
 		m("the first of equal keys", responsesModel{split: splitWeb(false), keys: firstKey}),
 		m("the first of equal keys, the last response", responsesModel{split: splitWeb(false), keys: firstKey, output: true}),
 		m("keys without case", responsesModel{split: splitWeb(false), keys: foldKey, find: atIndex, args: fromFragments}),

@@ -670,8 +670,8 @@ func Unescape(dst, raw []byte) []byte {
 }
 
 // Quote appends s as a JSON string. Only what JSON requires is escaped, and
-// U+2028 and U+2029, which end a line in some readers; invalid UTF-8 becomes
-// U+FFFD.
+// U+0085, U+2028 and U+2029, which end a line in some readers; invalid UTF-8
+// becomes U+FFFD.
 func Quote(dst []byte, s string) []byte {
 	const digits = "0123456789abcdef"
 	dst = append(dst, '"')
@@ -682,6 +682,8 @@ func Quote(dst []byte, s string) []byte {
 			switch {
 			case r == utf8.RuneError && n == 1:
 				dst = append(dst, "\ufffd"...)
+			case r == '\u0085':
+				dst = append(dst, `\u0085`...)
 			case r == '\u2028' || r == '\u2029':
 				dst = append(dst, '\\', 'u', '2', '0', '2', digits[r&15])
 			default:

@@ -214,12 +214,23 @@ func (s *chatStream) delta(ev *sse.Event, c, delta int, first bool) error {
 	if off < 0 {
 		return refuse("tool_calls", "a call on several data lines")
 	}
+	var args [][]byte
+	from := len(s.pieces)
 	for p, end := calls+1, s.t.After(calls); p < end; p = s.t.After(p) {
 		if err := s.piece(p, off+len(s.held)); err != nil {
 			return err
 		}
+		if a := s.t.Get(s.t.Get(p, "function"), "arguments"); a >= 0 {
+			args = append(args, s.t.Raw(a))
+		}
 	}
-	return nil
+	why, err := broken("tool_calls", ev.Data, args...)
+	if why != "" {
+		for _, p := range s.pieces[from:] {
+			s.calls[p.call].Malformed = why
+		}
+	}
+	return err
 }
 
 // undocumented names a member of a chunk, or of its choice c, for which some

@@ -53,6 +53,7 @@ type messagesStream struct {
 	lines [2]bool // events without and with an event line were seen
 	calls int
 	ids   map[string]bool
+	lost  bool // some readers have not seen the start of a block
 
 	// The open call and its events.
 	call  Call
@@ -202,7 +203,15 @@ func (s *messagesStream) open(ev *sse.Event, index, block int) (Step, error) {
 		if typ == "server_tool_use" && !messagesProviderTools[s.t.Str(at[2])] && !s.inert[s.t.Str(at[2])] {
 			return Step{}, refuse(where, "a call of %q by the provider, which is none of its tools", s.t.Str(at[2]))
 		}
+		s.lost = s.lost || breaks(ev.Data) > 0
 		return Step{Flow: ev.Raw}, nil
+	}
+	if s.lost {
+		// Readers that count blocks would take its deltas for those of another.
+		return Step{}, refuse(where, "a call after a block whose start has a character at which some clients end a line")
+	}
+	if _, err := broken(where, ev.Data); err != nil {
+		return Step{}, err
 	}
 	if s.calls == s.limits.Calls {
 		return Step{}, refuse(where, "more than %d calls in one reply", s.limits.Calls)
@@ -295,6 +304,11 @@ func (s *messagesStream) delta(ev *sse.Event, index, delta int) (Step, error) {
 	if s.t.LoneSurrogate() {
 		// Each reader replaces it in its own way, perhaps joined across deltas.
 		s.call.Malformed = "half a surrogate pair in the arguments"
+	}
+	if why, err := broken(where, ev.Data, s.t.Raw(at[1])); err != nil {
+		return Step{}, err
+	} else if why != "" {
+		s.call.Malformed = why
 	}
 	s.call.Args = s.t.AppendStr(s.call.Args, at[1])
 	if len(s.call.Args) > s.limits.Call {

@@ -143,6 +143,7 @@ type responsesStream struct {
 	created  bool
 	resumed  bool // the stream does not start with the response
 	bare     bool // no item has an output_index
+	lost     bool // some readers have not seen that an item was added
 	ended    bool
 	sequence int // the last sequence_number
 
@@ -483,6 +484,16 @@ func (s *responsesStream) added(ev *sse.Event) (Step, error) {
 	if ev.Cut && c.kind != nil {
 		return Step{}, refuse(where, "a call in an event that is cut off")
 	}
+	switch {
+	case c.kind == nil:
+		s.lost = s.lost || breaks(ev.Data) > 0
+	case s.lost:
+		// Readers that count items would take its fragments for those of another.
+		return Step{}, refuse(where, "a call after an item that was added with a character at which some clients end a line")
+	case breaks(ev.Data) > 0:
+		_, err := broken(where, ev.Data)
+		return Step{}, err
+	}
 	if len(c.call.Args) > s.limits.Call {
 		return Step{}, refuse(where, "a call of more than %d bytes", s.limits.Call)
 	}
@@ -570,6 +581,17 @@ func (s *responsesStream) fragment(ev *sse.Event, kind eventKind) (Step, error) 
 	if t.LoneSurrogate() {
 		// Each reader replaces it in its own way, perhaps joined across fragments.
 		it.call.Malformed = loneText
+	}
+	var texts [][]byte
+	for _, i := range []int{at[eventDelta], at[eventArguments], at[eventInput], at[eventCommand], at[eventDiff]} {
+		if i >= 0 {
+			texts = append(texts, t.Raw(i))
+		}
+	}
+	if why, err := broken(where, ev.Data, texts...); err != nil {
+		return Step{}, err
+	} else if why != "" {
+		it.call.Malformed = why
 	}
 	p := respPiece{call: n, role: neutral, event: [2]int{len(s.held), len(s.held) + len(ev.Raw)}, spot: itemSpot{name: [2]int{-1, -1}, args: [2]int{-1, -1}}}
 	switch kind {
@@ -790,6 +812,15 @@ func (s *responsesStream) done(ev *sse.Event) (Step, error) {
 	if s.size += len(c.call.Args); s.size > s.limits.Held {
 		return Step{}, refuse("reply", "calls of more than %d bytes", s.limits.Held)
 	}
+	var args []byte
+	if a := c.spot.args; a[0] >= 0 {
+		args = ev.Data[a[0]-off : a[1]-off]
+	}
+	if why, err := broken(where, ev.Data, args); err != nil {
+		return Step{}, err
+	} else if why != "" {
+		it.call.Malformed = why
+	}
 	s.pieces = append(s.pieces, respPiece{call: n, role: whole, spot: c.spot})
 	if err := s.hold(ev); err != nil {
 		return Step{}, err
@@ -816,8 +847,8 @@ func (s *responsesStream) complete(it *respItem, c *copyOf) error {
 	if !it.becomes(c) {
 		return refuse(where, "the call is not the one that began")
 	}
-	if it.call.Malformed == loneText && c.call.Malformed == "" {
-		c.call.Malformed = loneText
+	if (it.call.Malformed == loneText || it.call.Malformed == breaksText) && c.call.Malformed == "" {
+		c.call.Malformed = it.call.Malformed
 	}
 	if it.overtaken && it.kind.tool != "" {
 		return refuse(where, "a call of type %q that ends after another item began or ended", it.typ)
