@@ -320,45 +320,92 @@ func rawUpstream(t *testing.T, answer string) string {
 	return "http://" + l.Addr().String()
 }
 
+// TestRawReplies: whatever the bytes around a reply are, the call in it comes to
+// the client refused, or not at all.
 func TestRawReplies(t *testing.T) {
-	sse := messagesStream("Bash", `{"command":"forbidden"}`)
-	js := `{"type":"message","content":[{"type":"tool_use","id":"t","name":"Bash","input":{"command":"forbidden"}}]}`
+	const args = `{"command":"forbidden"}`
+	item := `{"id":"fc_1","type":"function_call","call_id":"c","name":"bash","arguments":` + quote(args) + `}`
+	for _, d := range []struct{ path, ask, sse, js, key string }{
+		{"/v1/messages", messagesAsk, messagesStream("Bash", args), `{"type":"message","content":[{"type":"tool_use","id":"t","name":"Bash","input":` + args + `}]}`, "content"},
+		{"/chat/completions", chatAsk, chatStream("bash", args), `{"choices":[{"index":0,"message":{"tool_calls":[{"id":"c","type":"function","function":{"name":"bash","arguments":` + quote(args) + `}}]}}]}`, "choices"},
+		{"/v1/responses", responsesAsk, `data: {"type":"response.output_item.done","output_index":0,"item":` + item + "}\n\n" + `data: {"type":"response.completed","response":{"output":[` + item + "]}}\n\n", `{"object":"response","output":[` + item + `]}`, "output"},
+	} {
+		t.Run(strings.TrimPrefix(d.path, "/"), func(t *testing.T) { rawReplies(t, d.path, d.ask, d.sse, d.js, d.key) })
+	}
+}
+
+func rawReplies(t *testing.T, path, ask, sse, js, key string) {
+	wide := func(text string, before, after int) string {
+		var b strings.Builder
+		for _, c := range []byte(text) {
+			b.WriteString(strings.Repeat("\x00", before) + string(rune(c)) + strings.Repeat("\x00", after))
+		}
+		return b.String()
+	}
+	const ok = "HTTP/1.1 200 OK\r\n\r\n"
 	for name, a := range map[string]string{
-		"101":               "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n" + sse,
-		"103 then 200":      "HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\nHTTP/1.1 200 OK\r\n\r\n" + sse,
-		"204 with body":     "HTTP/1.1 204 No Content\r\n\r\n" + sse,
-		"206":               "HTTP/1.1 206 Partial Content\r\nContent-Range: bytes 0-9/10\r\n\r\n" + sse,
-		"304":               "HTTP/1.1 304 Not Modified\r\n\r\n" + sse,
-		"HTTP/1.0":          "HTTP/1.0 200 OK\r\n\r\n" + js,
-		"two encodings":     "HTTP/1.1 200 OK\r\nContent-Encoding: identity\r\nContent-Encoding: gzip\r\n\r\n" + js,
-		"list":              "HTTP/1.1 200 OK\r\nContent-Encoding: identity, gzip\r\n\r\n" + js,
-		"empty encoding":    "HTTP/1.1 200 OK\r\nContent-Encoding: \r\nContent-Encoding: br\r\n\r\n" + js,
-		"connection":        "HTTP/1.1 200 OK\r\nConnection: content-encoding, content-type\r\nContent-Encoding: gzip\r\n\r\n" + js,
-		"BOM JSON":          "HTTP/1.1 200 OK\r\n\r\n\ufeff" + js,
-		"BOM SSE":           "HTTP/1.1 200 OK\r\n\r\n\ufeff" + sse,
-		"space BOM":         "HTTP/1.1 200 OK\r\n\r\n \ufeff" + js,
-		"NDJSON":            "HTTP/1.1 200 OK\r\n\r\n{\"type\":\"message\"}\n" + js,
-		"array":             "HTTP/1.1 200 OK\r\n\r\n[" + js + "]",
-		"string":            "HTTP/1.1 200 OK\r\n\r\n" + quote(js),
-		"JSON then SSE":     "HTTP/1.1 200 OK\r\n\r\n{}\n\n" + sse,
-		"SSE then JSON":     "HTTP/1.1 200 OK\r\n\r\n: x\n\n" + js,
-		"lone CR":           "HTTP/1.1 200 OK\r\n\r\n" + strings.ReplaceAll(sse, "\n", "\r"),
-		"16K blanks + JSON": "HTTP/1.1 200 OK\r\n\r\n" + strings.Repeat(" ", 20000) + js,
-		"16K lines + JSON":  "HTTP/1.1 200 OK\r\n\r\n" + strings.Repeat("\n", 20000) + js,
-		"trailer":           "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X\r\n\r\n2\r\n{}\r\n0\r\nX: forbidden\r\n\r\n",
-		"UTF-16":            "HTTP/1.1 200 OK\r\nContent-Type: application/json; charset=utf-16le\r\n\r\n" + strings.Join(strings.Split(js, ""), "\x00") + "\x00",
-		"html":              "HTTP/1.1 200 OK\r\n\r\n<" + js,
-		"multipart":         "HTTP/1.1 200 OK\r\nContent-Type: multipart/mixed; boundary=x\r\n\r\n--x\r\n\r\n" + js + "\r\n--x--\r\n",
-		"data upper":        "HTTP/1.1 200 OK\r\n\r\n" + strings.ReplaceAll(sse, "data:", "DATA:"),
-		"double escape":     "HTTP/1.1 200 OK\r\n\r\n" + strings.Replace(js, `"tool_use"`, `"\u0074ool_use"`, 1),
-		"fold":              "HTTP/1.1 200 OK\r\n\r\n" + strings.Replace(js, `"content"`, `"Content"`, 1),
+		// Python's json.loads finds these out by their zeros.
+		"UTF-16 that says nothing":            ok + wide(js, 0, 1),
+		"UTF-16, most significant first":      ok + wide(js, 1, 0),
+		"UTF-32 that says nothing":            ok + wide(js, 0, 3),
+		"UTF-32, most significant first":      ok + wide(js, 3, 0),
+		"UTF-16 with its mark":                ok + "\xff\xfe" + wide(js, 0, 1),
+		"UTF-16 with its mark, the other way": ok + "\xfe\xff" + wide(js, 1, 0),
+		"UTF-7":                               ok + "+/v8-" + js,
+		"NUL before":                          ok + "\x00" + js,
+		"other white space before":            ok + "\u00a0" + js,
+		"vertical tab before":                 ok + "\v" + js,
+		"a prefix against inclusion":          ok + ")]}',\n" + js,
+		"JSONP":                               ok + "cb(" + js + ")",
+		"a comment before":                    ok + "/* */" + js,
+		"a record separator before":           ok + "\x1e" + js,
+		"a key twice":                         ok + strings.Replace(js, `{"`, `{"`+key+`":[],"`, 1),
+		"a key twice, escaped":                ok + strings.Replace(js, `{"`, `{"\u00`+fmt.Sprintf("%x", key[0])+key[1:]+`":[],"`, 1),
+		"two data lines":                      ok + strings.ReplaceAll(sse, "data: {", "data: {\ndata: "),
+		"a chunk extension":                   "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + fmt.Sprintf("%x;x=\"y\"\r\n%s\r\n0\r\n\r\n", len(sse), sse),
+		"JSON as events":                      "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n" + js,
+		"events as JSON":                      "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n" + sse,
+		"one type of several":                 "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Type: text/event-stream; charset=utf-16\r\n\r\n" + sse,
+		"201":                                 "HTTP/1.1 201 Created\r\n\r\n" + sse,
+		"299":                                 "HTTP/1.1 299 X\r\n\r\n" + js,
+		"HTTP/1.0 events":                     "HTTP/1.0 200 OK\r\n\r\n" + sse,
+		"a redirect with a body":              "HTTP/1.1 307 Temporary Redirect\r\nLocation: /x\r\n\r\n" + js,
+		"101":                                 "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n" + sse,
+		"103 then 200":                        "HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\nHTTP/1.1 200 OK\r\n\r\n" + sse,
+		"204 with body":                       "HTTP/1.1 204 No Content\r\n\r\n" + sse,
+		"206":                                 "HTTP/1.1 206 Partial Content\r\nContent-Range: bytes 0-9/10\r\n\r\n" + sse,
+		"304":                                 "HTTP/1.1 304 Not Modified\r\n\r\n" + sse,
+		"HTTP/1.0":                            "HTTP/1.0 200 OK\r\n\r\n" + js,
+		"two encodings":                       "HTTP/1.1 200 OK\r\nContent-Encoding: identity\r\nContent-Encoding: gzip\r\n\r\n" + js,
+		"list":                                "HTTP/1.1 200 OK\r\nContent-Encoding: identity, gzip\r\n\r\n" + js,
+		"empty encoding":                      "HTTP/1.1 200 OK\r\nContent-Encoding: \r\nContent-Encoding: br\r\n\r\n" + js,
+		"connection":                          "HTTP/1.1 200 OK\r\nConnection: content-encoding, content-type\r\nContent-Encoding: gzip\r\n\r\n" + js,
+		"BOM JSON":                            "HTTP/1.1 200 OK\r\n\r\n\ufeff" + js,
+		"BOM SSE":                             "HTTP/1.1 200 OK\r\n\r\n\ufeff" + sse,
+		"space BOM":                           "HTTP/1.1 200 OK\r\n\r\n \ufeff" + js,
+		"NDJSON":                              "HTTP/1.1 200 OK\r\n\r\n{\"type\":\"message\"}\n" + js,
+		"array":                               "HTTP/1.1 200 OK\r\n\r\n[" + js + "]",
+		"string":                              "HTTP/1.1 200 OK\r\n\r\n" + quote(js),
+		"JSON then SSE":                       "HTTP/1.1 200 OK\r\n\r\n{}\n\n" + sse,
+		"SSE then JSON":                       "HTTP/1.1 200 OK\r\n\r\n: x\n\n" + js,
+		"lone CR":                             "HTTP/1.1 200 OK\r\n\r\n" + strings.ReplaceAll(sse, "\n", "\r"),
+		"16K blanks + JSON":                   "HTTP/1.1 200 OK\r\n\r\n" + strings.Repeat(" ", 20000) + js,
+		"16K lines + JSON":                    "HTTP/1.1 200 OK\r\n\r\n" + strings.Repeat("\n", 20000) + js,
+		"trailer":                             "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X\r\n\r\n2\r\n{}\r\n0\r\nX: forbidden\r\n\r\n",
+		"UTF-16":                              "HTTP/1.1 200 OK\r\nContent-Type: application/json; charset=utf-16le\r\n\r\n" + strings.Join(strings.Split(js, ""), "\x00") + "\x00",
+		"html":                                "HTTP/1.1 200 OK\r\n\r\n<" + js,
+		"multipart":                           "HTTP/1.1 200 OK\r\nContent-Type: multipart/mixed; boundary=x\r\n\r\n--x\r\n\r\n" + js + "\r\n--x--\r\n",
+		"data upper":                          "HTTP/1.1 200 OK\r\n\r\n" + strings.ReplaceAll(sse, "data:", "DATA:"),
+		"escapes":                             "HTTP/1.1 200 OK\r\n\r\n" + strings.NewReplacer(`"tool_use"`, `"\u0074ool_use"`, `"tool_calls"`, `"\u0074ool_calls"`, `"function_call"`, `"\u0066unction_call"`).Replace(js),
+		"fold":                                "HTTP/1.1 200 OK\r\n\r\n" + strings.Replace(js, `"`+key+`"`, `"`+strings.ToUpper(key[:1])+key[1:]+`"`, 1),
 	} {
 		u := rawUpstream(t, a)
 		r := newRig(t, answering(""), func(o *Options) {
 			o.Guards = denying("forbidden")
 			o.Upstreams = []Upstream{{Name: "x", URL: u}}
 		})
-		status, h, got := r.send("/v1/messages", messagesAsk)
+		status, h, got := r.send(path, ask)
+		got = strings.ReplaceAll(got, "\x00", "")
 		if strings.Contains(got, `forbidden\"`) || strings.Contains(got, `"forbidden`) || strings.Contains(fmt.Sprint(h), "forbidden") {
 			t.Errorf("%s: passed: %d %.200s", name, status, got)
 		}
