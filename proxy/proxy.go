@@ -183,7 +183,9 @@ type upstream struct {
 	dialects []string
 }
 
-// New checks the options and returns a handler.
+// New checks the options and returns a handler. An error names the option that
+// can't be used, and no request was sent anywhere. What the options refer to
+// (slices, maps, guards) stays in use and must not be changed afterwards.
 func New(o Options) (*Handler, error) {
 	keys, err := envelope.NewKeyring(o.Keys...)
 	if err != nil {
@@ -300,7 +302,8 @@ func Rules(fields map[string]Fields) schema.Rules {
 	return agents.Builtin().Rules(over)
 }
 
-// Sessions is how many sessions are known.
+// Sessions is how many sessions are known: at most 4,096, of which the one that
+// was idle for longest makes room.
 func (h *Handler) Sessions() int { return h.sessions.Len() }
 
 func (h *Handler) current() *generation {
