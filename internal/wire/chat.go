@@ -214,21 +214,24 @@ func (s *chatStream) delta(ev *sse.Event, c, delta int, first bool) error {
 	if off < 0 {
 		return refuse("tool_calls", "a call on several data lines")
 	}
-	var args [][]byte
 	from := len(s.pieces)
 	for p, end := calls+1, s.t.After(calls); p < end; p = s.t.After(p) {
 		if err := s.piece(p, off+len(s.held)); err != nil {
 			return err
 		}
-		if a := s.t.Get(s.t.Get(p, "function"), "arguments"); a >= 0 {
-			args = append(args, s.t.Raw(a))
+	}
+	if breaks(ev.Data) == 0 {
+		return nil
+	}
+	var args [][]byte
+	for _, p := range s.pieces[from:] {
+		if p.args[0] >= 0 {
+			args = append(args, ev.Data[p.args[0]-off-len(s.held):p.args[1]-off-len(s.held)])
 		}
 	}
 	why, err := broken("tool_calls", ev.Data, args...)
-	if why != "" {
-		for _, p := range s.pieces[from:] {
-			s.calls[p.call].Malformed = why
-		}
+	for _, p := range s.pieces[from:] {
+		s.calls[p.call].Malformed = why
 	}
 	return err
 }

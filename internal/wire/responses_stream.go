@@ -582,15 +582,17 @@ func (s *responsesStream) fragment(ev *sse.Event, kind eventKind) (Step, error) 
 		// Each reader replaces it in its own way, perhaps joined across fragments.
 		it.call.Malformed = loneText
 	}
-	var texts [][]byte
-	for _, i := range []int{at[eventDelta], at[eventArguments], at[eventInput], at[eventCommand], at[eventDiff]} {
-		if i >= 0 {
-			texts = append(texts, t.Raw(i))
+	if breaks(ev.Data) > 0 {
+		var texts [][]byte
+		for _, i := range []int{at[eventDelta], at[eventArguments], at[eventInput], at[eventCommand], at[eventDiff]} {
+			if i >= 0 {
+				texts = append(texts, t.Raw(i))
+			}
 		}
-	}
-	if why, err := broken(where, ev.Data, texts...); err != nil {
-		return Step{}, err
-	} else if why != "" {
+		why, err := broken(where, ev.Data, texts...)
+		if err != nil {
+			return Step{}, err
+		}
 		it.call.Malformed = why
 	}
 	p := respPiece{call: n, role: neutral, event: [2]int{len(s.held), len(s.held) + len(ev.Raw)}, spot: itemSpot{name: [2]int{-1, -1}, args: [2]int{-1, -1}}}

@@ -281,6 +281,11 @@ func TestResponsesStream(t *testing.T) {
 		{"an output that is an object", rStream(`{"type":"response.completed","n":0,"response":{"id":"resp_1","output":{"0":` + whole + `}}}`), nil, "response.completed: its output is an object, not an array"},
 		{"a call of another dialect at the end", rStream(`{"type":"response.completed","n":0,"response":{"id":"resp_1","choices":[{"message":{"tool_calls":[{"function":{"name":"x"}}]}}]}}`), nil, `response.completed: its response has a member "choices", which could be a call of another dialect`},
 		{"a response of another id", rStream(call, swap(done, `"resp_1"`, `"resp_2"`)), []string{lsA}, "response.completed: a response with another id, in a reply with calls"},
+		{"a line separator in a fragment", []string{rCreated, rAdded(0, rFunc("a", "A", "")), raw(rDelta("function_call_arguments", 0, "fc_a", "{\"x\":\"\u2028\"}")), rDone(0, rFunc("a", "A", "{\"x\":\"\u2028\"}"))}, []string{"0 a A {\"x\":\"\u2028\"} (" + breaksText + ")"}, ""},
+		{"a line separator in all arguments", []string{rCreated, raw(rDone(0, rFunc("a", "A", "{\"x\":\"\u2028\"}")))}, []string{"0 a A {\"x\":\"\u2028\"} (" + breaksText + ")"}, ""},
+		{"a line separator beside all arguments", []string{rCreated, strings.Replace(rDone(0, rFunc("a", "A", "{}")), `"n":0`, "\"n\":0,\"x\":\"\u0085\"", 1)}, nil, "output_item.done: a character at which some clients end a line, in an event of a call"},
+		{"a line separator in a call's start", []string{rCreated, raw(rAdded(0, rFunc("a\u2028", "A", "")))}, nil, "output_item.added: a character at which some clients end a line, in an event of a call"},
+		{"a call after an item that was added with one", []string{rCreated, strings.Replace(rAdded(0, rReasoning), `"n":0`, "\"n\":0,\"x\":\"\u2028\"", 1), rDone(0, rReasoning), rAdded(1, rFunc("a", "A", ""))}, nil, "output_item.added: a call after an item that was added with a character at which some clients end a line"},
 		{"too many calls", rStream(rDone(0, rFunc("a", "A", "")), rDone(1, rFunc("b", "A", "")), rDone(2, rFunc("c", "A", "")), rDone(3, rFunc("d", "A", "")), rDone(4, rFunc("e", "A", ""))), []string{"0 a A ", "1 b A ", "2 c A ", "3 d A "}, "reply: more than 4 calls in one reply"},
 		{"a call that is too large", rStream(call[0], rDelta("function_call_arguments", 0, "fc_a", strings.Repeat("x", 300))), nil, "event response.function_call_arguments.delta: a call of more than 256 bytes"},
 		{"a whole call that is too large", rStream(rDone(0, rFunc("a", "A", strings.Repeat("x", 300)))), nil, "output_item.done: a call of more than 256 bytes"},
@@ -432,34 +437,8 @@ func TestWholeResponses(t *testing.T) {
 		{"two items with one id", body(rFunc("a", "A", "{}"), strings.Replace(rFunc("b", "A", "{}"), "fc_b", "fc_a", 1)), "", "", `output: two items with the id "fc_a"`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			rep, err := ReadReply(Route{Dialect: Responses}, []byte(c.in), nil, DefaultLimits)
-			if c.err != "" {
-				if err == nil || err.Error() != c.err {
-					t.Fatalf("error %v, want %q", err, c.err)
-				}
-				return
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			got, rulings, none := "", []Ruling{}, []Ruling{}
-			for _, c := range rep.Calls {
-				got += fmt.Sprintf("%s %s %s;", c.ID, c.Name, c.Args)
-				rulings, none = append(rulings, replace(c)), append(none, Ruling{})
-			}
-			if got != c.calls {
-				t.Errorf("calls %q, want %q", got, c.calls)
-			}
-			if out := rep.Release(none); len(rep.Withheld) == 0 && &out[0] != &rep.src[0] {
-				t.Error("an allowed reply was copied")
-			}
-			if c.out == "" {
-				c.out = c.in
-			}
-			if out := string(rep.Release(rulings)); out != c.out {
-				t.Errorf("got  %s\nwant %s", out, c.out)
-			}
-			if strings.Contains(c.in, `"tools"`) && string(rep.Tools) != `[{"type":"function","name":"bash"}]` {
+			rep := checkWhole(t, Route{Dialect: Responses}, c.in, c.calls, c.out, c.err)
+			if rep != nil && strings.Contains(c.in, `"tools"`) && string(rep.Tools) != `[{"type":"function","name":"bash"}]` {
 				t.Errorf("tools %s", rep.Tools)
 			}
 		})

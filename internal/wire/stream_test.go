@@ -89,6 +89,11 @@ func mArgs(i int, json string) string {
 	return fmt.Sprintf(`{"type":"content_block_delta","index":%d,"delta":{"type":"input_json_delta","partial_json":%s}}`, i, tape.Quote(nil, json))
 }
 
+// raw writes line separators as they are.
+func raw(event string) string {
+	return strings.NewReplacer(`\u2028`, "\u2028", `\u2029`, "\u2029", `\u0085`, "\u0085").Replace(event)
+}
+
 func TestMessagesStream(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -139,6 +144,11 @@ func TestMessagesStream(t *testing.T) {
 		{"a key in another case", []string{mStart, `{"type":"content_block_start","index":0,"content_block":{"type":"text","text":""},"Content_Block":{"type":"tool_use","id":"a","name":"A"}}`}, nil, `Content_Block: a key that some clients read as "content_block"`},
 		{"a type in another case", []string{mStart, `{"type":"content_block_start","index":0,"content_block":{"type":"text","TYPE":"tool_use"}}`}, nil, `TYPE: a key that some clients read as "type"`},
 		{"too many calls", []string{mStart, mCall(0, "a", "A"), mStop0, mCall(1, "b", "A"), mStop1, mCall(2, "c", "A")}, []string{"0 a A ", "1 b A "}, "content_block_start: more than 2 calls in one reply"},
+		{"a line separator in arguments", []string{mStart, mCall(0, "a", "A"), raw(mArgs(0, "{\"x\":\"\u2028\"}")), mStop0, mEnd, mStop}, []string{"0 a A {\"x\":\"\u2028\"} (" + breaksText + ")"}, ""},
+		{"an escaped one", []string{mStart, mCall(0, "a", "A"), mArgs(0, "{\"x\":\"\u2028\"}"), mStop0, mEnd, mStop}, []string{"0 a A {\"x\":\"\u2028\"}"}, ""},
+		{"a line separator beside arguments", []string{mStart, mCall(0, "a", "A"), strings.Replace(mArgs(0, "{}"), `"index"`, "\"\u0085\":0,\"index\"", 1)}, nil, "content_block_delta: a character at which some clients end a line, in an event of a call"},
+		{"a line separator in an id", []string{mStart, raw(mCall(0, "a\u2029", "A"))}, nil, "content_block_start: a character at which some clients end a line, in an event of a call"},
+		{"a call after a text that begins with one", []string{mStart, strings.Replace(mText, `"text":""`, "\"text\":\"\u2028\"", 1), mDelta, mStop0, mCall(1, "a", "A")}, nil, "content_block_start: a call after a block whose start has a character at which some clients end a line"},
 		{"a call that is too large", []string{mStart, mCall(0, "a", "A"), mArgs(0, strings.Repeat("x", 300))}, nil, "content_block_delta: a call of more than 256 bytes"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -234,6 +244,8 @@ func TestChatStream(t *testing.T) {
 		{"key in another case", []string{cDelta(`{"content":"x","Tool_Calls":[]}`)}, nil, `Tool_Calls: a key that some clients read as "tool_calls"`},
 		{"same key twice", []string{`{"choices":[],"choices":[]}`}, nil, "chunk: a key that the object has already at byte 14"},
 		{"no JSON", []string{"x"}, nil, "chunk: no JSON value at byte 0"},
+		{"a line separator in arguments", []string{cCall(0, "a", "A", ""), raw(cArgs(0, "{\"x\":\"\u2028\"}")), cEnd, cDone}, []string{"0 a A {\"x\":\"\u2028\"} (" + breaksText + ")"}, ""},
+		{"a line separator beside arguments", []string{cCall(0, "a", "A", ""), strings.Replace(cArgs(0, "{}"), `{"choices"`, "{\"x\":\"\u2028\",\"choices\"", 1)}, nil, "tool_calls: a character at which some clients end a line, in an event of a call"},
 		{"too many calls", []string{cCall(0, "a", "A", "{}"), cCall(1, "b", "A", "{}"), cCall(2, "c", "A", "{}")}, nil, "tool_calls: more than 2 calls in one reply"},
 		{"a call that is too large", []string{cCall(0, "a", "A", strings.Repeat("x", 300))}, nil, "tool_calls: a call of more than 256 bytes"},
 		{"too much held", []string{cCall(0, "a", "A", "{}"), cDelta(`{"content":"` + strings.Repeat("x", 4096) + `"}`)}, nil, "reply: more than 4096 bytes held"},
@@ -313,37 +325,43 @@ func TestWholeReplies(t *testing.T) {
 		{"chat, custom", c, `{"choices":[{"message":{"tool_calls":[{"id":"a","type":"custom","custom":{"name":"A"}}]}}]}`, "", "", "tool_calls: a call of a type other than function"},
 		{"chat, unknown member", c, `{"choices":[{"message":{"tools":[{"name":"A"}]}}]}`, "", "", `message: an unknown member "tools", which could be a call`},
 	} {
-		t.Run(tc.name, func(t *testing.T) {
-			rep, err := ReadReply(tc.route, []byte(tc.in), nil, DefaultLimits)
-			if tc.err != "" {
-				if err == nil || err.Error() != tc.err {
-					t.Fatalf("error %v, want %q", err, tc.err)
-				}
-				return
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			got, rulings, none := "", []Ruling{}, []Ruling{}
-			for _, c := range rep.Calls {
-				got += fmt.Sprintf("%s %s %s;", c.ID, c.Name, c.Args)
-				rulings, none = append(rulings, replace(c)), append(none, Ruling{})
-			}
-			if got != tc.calls {
-				t.Errorf("calls %q, want %q", got, tc.calls)
-			}
-			if out := rep.Release(none); &out[0] != &rep.src[0] {
-				t.Error("an allowed reply was copied")
-			}
-			want := tc.out
-			if want == "" {
-				want = tc.in
-			}
-			if out := string(rep.Release(rulings)); out != want {
-				t.Errorf("got  %s\nwant %s", out, want)
-			}
-		})
+		t.Run(tc.name, func(t *testing.T) { checkWhole(t, tc.route, tc.in, tc.calls, tc.out, tc.err) })
 	}
+}
+
+// checkWhole reads a whole reply: the error, or the calls in it and the bytes
+// when all of them are replaced; "" for the same bytes. Allowed, a reply is the
+// very slice that came, unless something was withheld.
+func checkWhole(t *testing.T, route Route, in, calls, out, wantErr string) *Reply {
+	t.Helper()
+	rep, err := ReadReply(route, []byte(in), nil, DefaultLimits)
+	if wantErr != "" {
+		if err == nil || err.Error() != wantErr {
+			t.Fatalf("error %v, want %q", err, wantErr)
+		}
+		return nil
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, rulings, none := "", []Ruling{}, []Ruling{}
+	for _, c := range rep.Calls {
+		got += fmt.Sprintf("%s %s %s;", c.ID, c.Name, c.Args)
+		rulings, none = append(rulings, replace(c)), append(none, Ruling{})
+	}
+	if got != calls {
+		t.Errorf("calls %q, want %q", got, calls)
+	}
+	if out := rep.Release(none); len(rep.Withheld) == 0 && &out[0] != &rep.src[0] {
+		t.Error("an allowed reply was copied")
+	}
+	if out == "" {
+		out = in
+	}
+	if got := string(rep.Release(rulings)); got != out {
+		t.Errorf("got  %s\nwant %s", got, out)
+	}
+	return rep
 }
 
 func TestMatch(t *testing.T) {
