@@ -25,8 +25,15 @@ const pageSize = 64 << 10
 
 // slice is how much fuel a guest gets at a time. Between two slices the Go
 // scheduler and the collector wait for it, and its deadline is not looked at:
-// a slice is some 100 µs of plain code.
-const slice = 200_000
+// a slice is some 100 µs of plain code. What code costs that writes a page for
+// the first time, the kernel decides, and it is a thousand times more: so a guest
+// gets less at a time once it has more pages than it could get through in some
+// milliseconds.
+const (
+	slice      = 200_000
+	sliceLarge = 20_000
+	large      = 32 << 20 // bytes of memory
+)
 
 // call is one run of a guest: what it asks about, what it may still use, and
 // what it has said. A run gets a new one, so nothing in it outlives the run.
@@ -174,8 +181,11 @@ func refill(c *call, _ []uint64) {
 	if int64(stack.Get()) < 0 {
 		c.fail(faultStack)
 	}
-	have := int64(fuel.Get())
-	give := min(max(slice, slice-have), c.fuel) // one instruction may have cost more than a slice
+	have, next := int64(fuel.Get()), int64(slice)
+	if c.in.memory.size > large {
+		next = sliceLarge
+	}
+	give := min(max(next, next-have), c.fuel) // one instruction may have cost more than a slice
 	c.fuel -= give
 	if have+give < 0 {
 		c.fuel += have + give // what it could not pay, so that fuelLeft is right

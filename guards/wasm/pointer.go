@@ -2,6 +2,7 @@ package wasm
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -19,6 +20,8 @@ type document struct {
 	tape tape.Tape
 
 	arrays map[int][]int32 // array node: nodes of its elements
+
+	decoded []byte // the string that was asked for last
 }
 
 // parse indexes the text, which must not change while the document is in use.
@@ -29,7 +32,8 @@ func (d *document) parse(text []byte) error {
 
 // get returns the value at a pointer: a string decoded, anything else as it
 // stands in the text. found is false if there is no such value. ok is false if
-// ptr is no JSON pointer. The value may be a part of the text.
+// ptr is no JSON pointer. The value is good until the next get; it may be a part
+// of the text.
 func (d *document) get(ptr string) (value []byte, found, ok bool) {
 	if !wellFormed(ptr) {
 		return nil, false, false
@@ -46,7 +50,9 @@ func (d *document) get(ptr string) (value []byte, found, ok bool) {
 	if bytes.IndexByte(raw, '\\') < 0 {
 		return raw, true, true
 	}
-	return tape.Unescape(make([]byte, 0, len(raw)), raw), true, true
+	// A guard may ask for a long string ever again: that makes no garbage.
+	d.decoded = tape.Unescape(slices.Grow(d.decoded[:0], len(raw)), raw)
+	return d.decoded, true, true
 }
 
 func wellFormed(ptr string) bool {

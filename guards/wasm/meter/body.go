@@ -72,6 +72,8 @@ const (
 	costIndirect = 8  // through a table
 	costHost     = 64 // of the host, or of an instruction for which the engine leaves machine code
 	costSized    = 4  // sized instructions, beside their size
+	costValue    = 2  // each parameter and result of a call, past freeValues: they go through memory
+	freeValues   = 8
 
 	smallSegment = 6  // what a leader may pay for
 	smallTotal   = 32 // and how much of this in all

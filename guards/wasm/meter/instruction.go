@@ -297,6 +297,7 @@ func (v *validator) callType(t FuncType) {
 	v.saved += len(v.stack) - v.low
 	v.low = len(v.stack)
 	v.epoch++
+	v.pay(costValue * uint32(max(0, len(t.Params)+len(t.Results)-freeValues)))
 	v.pushAll(t.Results)
 }
 
