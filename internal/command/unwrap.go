@@ -106,10 +106,27 @@ func brings(argv []string, in input) bool {
 	}
 }
 
-// carried lists the commands in a command's words; parts of argv.
+// carried lists the commands in a command's words.
 func carried(argv []string) [][]string {
 	program := strings.ToLower(name(argv[0]))
+	out := inside(program, argv)
+	if subs, ok := fetchers[program]; ok && (subs == nil || slices.ContainsFunc(argv[1:], func(w string) bool { return slices.Contains(subs, w) })) {
+		for i := range out {
+			out[i] = unpacked(out[i])
+		}
+	}
+	return out
+}
+
+// inside lists the commands in a command's words; parts of argv.
+func inside(program string, argv []string) [][]string {
 	switch program {
+	case "go":
+		return one(fetched(program, argv[1:]))
+	case "nix":
+		if run := fetched(program, argv[1:]); run != nil {
+			return one(run)
+		}
 	case "find", "gfind", "bfs":
 		return after(argv, "-exec", "-execdir", "-ok", "-okdir")
 	case "fd", "fdfind":
@@ -139,6 +156,14 @@ func carried(argv []string) [][]string {
 		args = args[1:]
 	}
 	return w.commands(args)
+}
+
+// one is the list of a command, empty for none.
+func one(argv []string) [][]string {
+	if argv == nil {
+		return nil
+	}
+	return [][]string{argv}
 }
 
 // commands reads a wrapper's own words. There is more than one reading when

@@ -12,8 +12,8 @@ mod guardproxy;
 #[path = "../shell/shell.rs"]
 mod shell;
 
-use guardproxy::{commands, deny, get, PASS};
-use shell::{among, base, configured, dynamic, kinds, mentions, mentions_each, only_settings, opaque_answer, opaque_setting, text, unseen, Opaque};
+use guardproxy::{commands, deny, get, number, PASS};
+use shell::{among, base, configured, dynamic, kinds, mentions, mentions_each, only_settings, opaque_answer, opaque_setting, room, text, unseen, Opaque};
 
 const RULES: &str = "push-force push-lease push-delete push-mirror filter reset reflog prune branch tag ref stash git-dir amend rebase";
 const OPTIONAL: &str = "amend rebase";
@@ -57,11 +57,28 @@ fn push(args: &[&str]) -> Option<Found> {
     None
 }
 
+/// Git's own commands; another word may be an alias.
+const KNOWN: &str = "add am annotate apply archive bisect blame branch bundle cat-file check-ignore check-ref-format checkout cherry cherry-pick clean clone commit commit-tree config count-objects credential describe diff diff-files diff-index diff-tree difftool fast-export fast-import fetch filter-branch filter-repo for-each-ref format-patch fsck gc grep hash-object help init lfs log ls-files ls-remote ls-tree maintenance merge merge-base merge-file merge-tree mergetool mv name-rev notes prune pull push range-diff read-tree rebase reflog remote repack replace reset restore rev-list rev-parse revert rm send-pack shortlog show show-branch show-ref sparse-checkout stash status submodule switch symbolic-ref tag update-index update-ref var verify-commit version whatchanged worktree write-tree";
+
+/// The path lies in what holds the history.
+fn inner(path: &str) -> bool {
+    [".git/objects", ".git/refs", ".git/logs", ".git/packed-refs"].iter().any(|place| path.contains(place))
+}
+
 /// A setting that makes a plain push a forced one.
 fn setting(word: &str) -> Option<Found> {
     let word = word.trim_start_matches('-');
     let forced = word.starts_with("remote.") && (word.contains(".push=+") || word.contains(".mirror"));
     forced.then(|| FORCE)
+}
+
+/// A refspec of fetch that goes over a local branch. The first word is the remote.
+fn overwrites(args: &[&str]) -> bool {
+    let force = option(args, 'f', &["force"]);
+    args.iter().filter(|w| !w.starts_with('-')).skip(1).any(|spec| match spec.split_once(':') {
+        Some((from, to)) => (force || from.starts_with('+')) && !to.is_empty() && (to.starts_with("refs/heads/") || !to.starts_with("refs/")),
+        None => false,
+    })
 }
 
 fn git(sub: &str, args: &[&str]) -> Option<Found> {
@@ -88,6 +105,8 @@ fn git(sub: &str, args: &[&str]) -> Option<Found> {
         "commit" => option(args, '\0', &["amend"]).then(|| ("amend", "make a new commit")),
         "rebase" if option(args, '\0', &["root"]) => Some(("filter", "add a commit that changes the files")),
         "rebase" => (!among(first, "--abort --continue --skip --quit")).then(|| ("rebase", "use git merge")),
+        // Of a local branch: what is fetched goes over it.
+        "fetch" | "pull" if overwrites(args) => Some(("branch", "fetch without writing to local branches, and merge")),
         "pull" => option(args, 'r', &["rebase"]).then(|| ("rebase", "use git pull --no-rebase")),
         "config" => {
             let forced = args.windows(2).any(|w| w[0].starts_with("remote.") && (w[0].ends_with(".push") && w[1].starts_with('+') || w[0].ends_with(".mirror") && w[1] != "false"));
@@ -109,10 +128,14 @@ fn judge(argv: &[&'static str], doubt: &mut bool) -> Option<Found> {
         let w = w.trim_end_matches(&['/'][..]);
         let last = w.rsplit('/').next().unwrap_or("");
         let pattern = last.find(&['*', '?', '['][..]).map_or(false, |at| at > 0 && ".git".starts_with(&last[..at]));
-        pattern || w == ".git" || w.ends_with("/.git") || w.contains(".git/objects") || w.contains(".git/refs") || w.contains(".git/logs")
+        pattern || w == ".git" || w.ends_with("/.git") || inner(w) || w.contains("rev-parse --git-")
     };
     let finds = name == "find" && (argv.contains(&"-delete") || argv.windows(2).any(|w| w[0].starts_with("-exec") && among(w[1], "rm rmdir unlink shred")));
     if (among(name, "rm rmdir unlink shred trash mv") || finds) && argv[1..].iter().any(git_dir) {
+        return Some(("git-dir", "leave .git alone"));
+    }
+    let written = among(name, "cp ln install rsync") && argv.last().map_or(false, |w| inner(w)) || among(name, "tee truncate dd") && argv[1..].iter().any(|w| inner(w));
+    if written {
         return Some(("git-dir", "leave .git alone"));
     }
     let runs = (name.starts_with("python") || name == "java") && argv.iter().any(|w| w.ends_with("git-filter-repo") || w.ends_with("bfg.jar"));
@@ -142,13 +165,13 @@ fn judge(argv: &[&'static str], doubt: &mut bool) -> Option<Found> {
                     at += 1;
                 }
                 "-C" | "--git-dir" | "--work-tree" | "--namespace" | "--exec-path" | "--super-prefix" => at += 1,
-                w if w.starts_with("-") => {}
+                w if w.starts_with("-") => *doubt |= w.starts_with("--config-env="),
                 w => break w,
             }
         },
     };
     let args = &argv[at..];
-    *doubt |= dynamic(sub) || among(sub, "push reset branch") && args.iter().any(|w| dynamic(w) && !w.contains('/'));
+    *doubt |= dynamic(sub) || !among(sub, KNOWN) || sub == "config" && args.iter().any(|w| w.starts_with("alias.")) || among(sub, "push reset branch") && args.iter().any(|w| dynamic(w) && !w.contains('/'));
     git(sub, args)
 }
 
@@ -156,8 +179,28 @@ fn applies(rule: &str) -> bool {
     !configured("allow", rule) && (!among(rule, OPTIONAL) || configured("deny", rule))
 }
 
+/// A path inside of the history that the call writes.
+fn written() -> bool {
+    let (mut op, mut digits) = ([0; 8], [0; 10]);
+    for i in 0..1000 {
+        let i = number(i, &mut digits);
+        match get(&["/call/paths/", i, "/op"], &mut op) {
+            None => return false,
+            Some("write") => {}
+            Some(_) => continue,
+        }
+        if get(&["/call/paths/", i, "/path"], room()).map_or(false, inner) {
+            return true;
+        }
+    }
+    false
+}
+
 #[no_mangle]
 pub extern "C" fn guard_check_v1() -> i32 {
+    if written() && applies("git-dir") {
+        return deny(&["what is written would change history (rule git-dir). Instead: leave .git alone"]);
+    }
     let unread = match get(&["/call/shell/opaque"], &mut [0; 8]) {
         None => return PASS,
         Some(opaque) => opaque == "true",
@@ -165,7 +208,9 @@ pub extern "C" fn guard_check_v1() -> i32 {
     let (mut doubt, mut fed, mut count) = (false, false, 0);
     let verdict = commands(|argv| {
         count += 1;
-        fed |= argv[0] == "xargs" && argv.contains(&"push");
+        // What git does is not in the words, and they force it.
+        let hidden = dynamic(argv[0]) || argv[0] == "git" && argv[1..].iter().find(|w| !w.starts_with('-')).map_or(false, |w| dynamic(w));
+        fed |= argv[0] == "xargs" && argv.contains(&"push") || hidden && option(&argv[1..], 'f', &["force"]);
         let (rule, instead) = judge(argv, &mut doubt).filter(|found| applies(found.0))?;
         let sub = if rule == "git-dir" { "this" } else { "git" };
         Some(deny(&[sub, " would rewrite or drop history (rule ", rule, "). Instead: ", instead]))
@@ -192,8 +237,8 @@ pub extern "C" fn guard_check_v1() -> i32 {
                 found.is_some()
             });
         }
-        if found.is_none() && fed && mentions(all, "-f") && applies("push-force") {
-            found = Some("-f");
+        if found.is_none() && fed && mentions(all, "push") && mentions(all, "-f") && applies("push-force") {
+            found = Some("push and -f");
         }
         if let Some(sign) = found {
             return deny(&["this command cannot be read to the end, and its text speaks of ", sign, ". Write each git command plainly, without variables"]);
@@ -211,7 +256,7 @@ pub extern "C" fn guard_config_v1() -> i32 {
     let mut space = [0; 64];
     for name in ["allow", "deny"] {
         for i in 0.. {
-            match get(&["/config/", name, "/", guardproxy::number(i, &mut [0; 10])], &mut space) {
+            match get(&["/config/", name, "/", number(i, &mut [0; 10])], &mut space) {
                 None => break,
                 Some(rule) if among(rule, RULES) => {}
                 Some(_) => return deny(&[name, " names a rule that does not exist. The rules are ", RULES]),

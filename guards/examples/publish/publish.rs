@@ -32,7 +32,7 @@ const RULES: &[&str] = &[
     "serverless|sls deploy|remove", "cdk deploy|destroy", "sam deploy|delete", "eb deploy|terminate", "copilot deploy|svc", "gcloud app|run|functions deploy", "eas submit|update", "fastlane release|deliver|pilot",
     // Infrastructure.
     "terraform|tofu|terragrunt|cdktf destroy|apply|force-unlock|taint", "terragrunt run-all destroy|apply", "terraform|tofu|terragrunt state rm|mv|push", "terraform|tofu workspace delete", "pulumi destroy|up", "pulumi stack rm",
-    "kubectl|oc delete|drain|cordon", "kubectl|oc replace --force", "helm|helmfile uninstall|un|delete|del|destroy|rollback", "kustomize delete", "eksctl delete", "kops delete", "flux uninstall|delete", "argocd app delete", "vagrant destroy",
+    "kubectl|oc delete|drain|cordon", "kubectl|oc replace --force", "kubectl|oc apply --prune", "turbo|nx release|publish", "turbo|nx run publish|release", "helm|helmfile uninstall|un|delete|del|destroy|rollback", "kustomize delete", "eksctl delete", "kops delete", "flux uninstall|delete", "argocd app delete", "vagrant destroy",
     "aws s3 rm|rb", "gsutil rm|rb", "s3cmd del|rb", "mc rm|rb", "rclone delete|purge",
     // Data.
     "dropdb", "dropuser", "mysqladmin drop", "redis-cli|valkey-cli flushall|flushdb|shutdown", "rails|rake db:drop*|db:reset|db:purge", "prisma migrate reset", "prisma db push", "artisan migrate:fresh|migrate:reset|db:wipe", "manage.py flush|reset_db", "sequelize|sequelize-cli db:drop", "mongosh|mongo --eval",
@@ -118,7 +118,8 @@ fn judge(name: &str, args: &[&'static str]) -> Option<[&'static str; 3]> {
     }
     let has = |word: &str| args.contains(&word);
     match name {
-        "docker" if (has("build") || has("buildx")) && has("--push") => Some(["docker", "build", "--push"]),
+        "docker" | "podman" | "nerdctl" | "buildah" if (has("build") || has("buildx")) && args.iter().any(|w| *w == "--push" || w.contains("type=registry") || w.contains("push=true")) => Some(["docker", "build", "--push"]),
+        "aws" if has("s3") && has("sync") && has("--delete") => Some(["aws", "s3", "sync --delete"]),
         "vercel" if has("--prod") => Some(["vercel", "--prod", ""]),
         "gh" if has("api") && args.iter().any(|w| w.eq_ignore_ascii_case("delete") || w.eq_ignore_ascii_case("-xdelete") || w.eq_ignore_ascii_case("--method=delete")) => Some(["gh", "api", "DELETE"]),
         "kubectl" | "oc" if has("scale") && (has("--replicas=0") || args.windows(2).any(|w| w[0] == "--replicas" && w[1] == "0")) => Some(["kubectl", "scale", "--replicas=0"]),
@@ -164,6 +165,11 @@ fn command(argv: &[&'static str], doubt: &mut bool) -> Option<i32> {
         let script = args.get(at)?;
         name = script.rsplit('/').next().unwrap_or("");
         args = &args[at + 1..];
+    }
+    if name == "yarn" && args.first() == Some(&"workspace") {
+        args = args.get(2..).unwrap_or(&[]);
+    } else if name == "yarn" && args.first() == Some(&"workspaces") {
+        args = args.iter().position(|w| matches!(*w, "npm" | "publish" | "run")).map_or(&[], |at| &args[at..]);
     }
     let mut joined = [0; 128];
     let found = judge(name, args)?;

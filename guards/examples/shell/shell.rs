@@ -214,11 +214,15 @@ pub enum Opaque {
     Deny,
 }
 
-/// Room for a setting: as large as a document, so that each fits.
-static mut SETTING: [u8; 1 << 20] = [0; 1 << 20];
+/// Room for what is asked for and looked at at once: as large as a document, so
+/// that everything fits.
+pub fn room() -> &'static mut [u8] {
+    static mut ROOM: [u8; 1 << 20] = [0; 1 << 20];
+    unsafe { &mut ROOM }
+}
 
 pub fn opaque_setting() -> Option<Opaque> {
-    Some(match get(&["/config/opaque"], unsafe { &mut SETTING }) {
+    Some(match get(&["/config/opaque"], room()) {
         None | Some("search") => Opaque::Search,
         Some("pass") => Opaque::Pass,
         Some("ask") => Opaque::Ask,
@@ -239,7 +243,7 @@ pub fn opaque_answer(opaque: bool) -> i32 {
 /// Holds the configuration to these names: each is a list of texts, but for
 /// opaque. Every byte of it must be theirs.
 pub fn only_settings(names: &[&str]) -> bool {
-    let space = unsafe { &mut SETTING };
+    let space = room();
     let (mut bytes, mut count) = (2, 0);
     for name in names {
         if let Some(value) = get(&["/config/", name], space) {
@@ -260,7 +264,7 @@ pub fn only_settings(names: &[&str]) -> bool {
 /// Looks for a text in a list of the configuration.
 pub fn configured(name: &str, text: &str) -> bool {
     for i in 0.. {
-        match get(&["/config/", name, "/", number(i, &mut [0; 10])], unsafe { &mut SETTING }) {
+        match get(&["/config/", name, "/", number(i, &mut [0; 10])], room()) {
             None => return false,
             Some(entry) if entry == text => return true,
             _ => {}
