@@ -174,18 +174,18 @@ func (e *engine) keep(in *instance) {
 }
 
 // giveBack takes an instance after a call. It is put back to the state that
-// calls begin with, or thrown away.
-func (e *engine) giveBack(in *instance, broken bool) {
+// calls begin with; one that can't be is returned, to be closed.
+func (e *engine) giveBack(in *instance, broken bool) (over *instance) {
 	if !broken && e.state != nil && in.reset(e.state) == nil {
 		e.keep(in)
-		return
+		return nil
 	}
-	in.close()
 	if e.state != nil {
 		e.discarded.Add(1)
-		return
+	} else {
+		e.startAhead()
 	}
-	e.startAhead()
+	return in
 }
 
 // mostAhead is how many instances wait for a call where each call needs one
@@ -234,31 +234,49 @@ func (e *engine) check(ctx context.Context, c *guards.Call) (v guards.Verdict, o
 	if !e.enter() {
 		return v, false
 	}
-	defer e.inside.Done()
 	if err := e.slots.take(ctx); err != nil {
+		e.inside.Done()
 		cause := guards.CauseCanceled
 		if errors.Is(err, context.DeadlineExceeded) {
 			cause = guards.CauseDeadline
 		}
 		return guards.Fault(cause, "while waiting for a free slot"), true
 	}
-	defer e.slots.give()
-	return e.judge(ctx, doc), true
+	var over *instance
+	defer func() {
+		end := func() {
+			if over != nil {
+				over.close()
+			}
+			e.slots.give()
+			e.inside.Done()
+		}
+		if over != nil && over.memory.size > large {
+			// To free it takes milliseconds, for which nobody need wait but the
+			// next in this slot.
+			go end()
+		} else {
+			end()
+		}
+	}()
+	v, over = e.judge(ctx, doc)
+	return v, true
 }
 
-// judge runs the guest on a document.
-func (e *engine) judge(ctx context.Context, doc []byte) (v guards.Verdict) {
+// judge runs the guest on a document. An instance that is over is the caller's
+// to close.
+func (e *engine) judge(ctx context.Context, doc []byte) (v guards.Verdict, over *instance) {
 	e.calls.Add(1)
 	in, v := e.take(ctx)
 	if in == nil {
-		return v
+		return v, nil
 	}
 	broken := true
 	defer func() {
 		if p := recover(); p != nil {
 			v = guards.Fault(guards.CausePanic, fmt.Sprint(p))
 		}
-		e.giveBack(in, broken)
+		over = e.giveBack(in, broken)
 	}()
 	c := newCall(ctx, given{fuel: e.opts.Fuel + int64(len(doc))*FuelPerByte, time: e.opts.Deadline})
 	if len(doc) <= smallDoc {
@@ -266,7 +284,7 @@ func (e *engine) judge(ctx context.Context, doc []byte) (v guards.Verdict) {
 	}
 	if err := c.doc.parse(doc); err != nil {
 		broken = false
-		return guards.Fault(guards.CauseInputInvalid, err.Error())
+		return guards.Fault(guards.CauseInputInvalid, err.Error()), nil
 	}
 	c.deadline = time.Now().Add(c.given.time) // the instance's start and the index are not the guest's time
 	if e.info.Profile == meter.Command {
@@ -278,7 +296,7 @@ func (e *engine) judge(ctx context.Context, doc []byte) (v guards.Verdict) {
 	if len(doc) <= smallDoc {
 		in.tape = c.doc.tape
 	}
-	return v
+	return v, nil
 }
 
 // smallDoc is the largest document, in bytes, whose index is kept for the next
