@@ -412,6 +412,73 @@ func rawReplies(t *testing.T, path, ask, sse, js, key string) {
 	}
 }
 
+// TestRawRequests: however a request for a reply is spelled, an upstream that
+// takes it for one and answers with a call is judged, or never asked. The
+// operator lets much pass here.
+func TestRawRequests(t *testing.T) {
+	body := "Content-Type: application/json\r\nContent-Length: " + fmt.Sprint(len(messagesAsk)) + "\r\n\r\n" + messagesAsk
+	for _, c := range []struct{ name, line, rest string }{
+		{"plain", "POST /v1/messages HTTP/1.1", body},
+		{"HTTP/1.0", "POST /v1/messages HTTP/1.0", body},
+		{"HEAD with a body", "HEAD /v1/messages HTTP/1.1", body},
+		{"GET", "GET /v1/messages HTTP/1.1", "\r\n"},
+		{"OPTIONS", "OPTIONS /v1/messages HTTP/1.1", "\r\n"},
+		{"PUT", "PUT /v1/messages HTTP/1.1", body},
+		{"a method in lower case", "post /v1/messages HTTP/1.1", body},
+		{"a method of nobody's", "QUERY /v1/messages HTTP/1.1", body},
+		{"another method in a header", "POST /v1/messages HTTP/1.1", "X-HTTP-Method-Override: PUT\r\n" + body},
+		{"escapes", "POST /v1/%6dessages HTTP/1.1", body},
+		{"an escaped slash", "POST /v1%2Fmessages HTTP/1.1", body},
+		{"capital letters", "POST /v1/Messages HTTP/1.1", body},
+		{"a parameter of the path", "POST /v1/messages;x=1 HTTP/1.1", body},
+		{"an escaped parameter of the path", "POST /v1/messages%3Bx=1 HTTP/1.1", body},
+		{"a space behind", "POST /v1/messages%20 HTTP/1.1", body},
+		{"a tab behind", "POST /v1/messages%09 HTTP/1.1", body},
+		{"a NUL behind", "POST /v1/messages%00 HTTP/1.1", body},
+		{"a dot behind", "POST /v1/messages. HTTP/1.1", body},
+		{"a backslash", "POST /v1\\messages HTTP/1.1", body},
+		{"slashes", "POST //v1//messages/ HTTP/1.1", body},
+		{"dot segments", "POST /v1/x/../messages HTTP/1.1", body},
+		{"escaped dot segments", "POST /v1/x/%2e%2e/messages HTTP/1.1", body},
+		{"a query", "POST /v1/messages?beta=true HTTP/1.1", body},
+		{"a fragment", "POST /v1/messages%23x HTTP/1.1", body},
+		{"an escaped query", "POST /v1/messages%3Fx HTTP/1.1", body},
+		{"an absolute form", "POST http://127.0.0.1/v1/messages HTTP/1.1", body},
+		{"a web socket", "GET /v1/responses HTTP/1.1", "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n"},
+		{"an upgrade beside keep-alive", "POST /v1/messages HTTP/1.1", "Connection: keep-alive, Upgrade\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n" + body},
+		{"an upgrade that the connection does not name", "POST /v1/messages HTTP/1.1", "Upgrade: websocket\r\n" + body},
+		{"a chunk extension and trailers", "POST /v1/messages HTTP/1.1", "Transfer-Encoding: chunked\r\nTrailer: X\r\n\r\n" + fmt.Sprintf("%x;a=b\r\n%s\r\n0\r\nX: y\r\n\r\n", len(messagesAsk), messagesAsk)},
+		{"two lengths", "POST /v1/messages HTTP/1.1", "Content-Length: 3\r\n" + body},
+		{"a length and chunks", "POST /v1/messages HTTP/1.1", "Transfer-Encoding: chunked\r\nContent-Length: 3\r\n\r\n" + fmt.Sprintf("%x\r\n%s\r\n0\r\n\r\n", len(messagesAsk), messagesAsk)},
+		{"parts of the reply", "POST /v1/messages HTTP/1.1", "Range: bytes=0-99\r\n" + body},
+		{"trailers of the reply", "POST /v1/messages HTTP/1.1", "TE: trailers, gzip\r\nAccept-Encoding: br\r\n" + body},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := newRig(t, answering(messagesStream("Bash", `{"command":"forbidden"}`)), func(o *Options) {
+				o.Guards = denying("forbidden")
+				o.Passthrough = []string{"POST /v1/*", "PUT /v1/*", "GET /v1/*", "OPTIONS /v1/*", "QUERY /v1/*", "POST //*"}
+			})
+			conn, err := net.Dial("tcp", strings.TrimPrefix(r.url, "http://"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			fmt.Fprintf(conn, "%s\r\nHost: %s\r\nConnection: close\r\n%s", c.line, strings.TrimPrefix(r.url, "http://"), c.rest)
+			conn.SetReadDeadline(time.Now().Add(30 * time.Second)) // a test that hangs
+			got, err := io.ReadAll(conn)
+			if err != nil && len(got) == 0 {
+				t.Fatal(err)
+			}
+			if strings.Contains(string(got), `forbidden\"`) {
+				t.Errorf("passed: %.300s", got)
+			}
+			if c.name == "plain" && !strings.Contains(string(got), "no forbidden here") {
+				t.Errorf("it was not judged: %.300s", got)
+			}
+		})
+	}
+}
+
 func TestFoldedIsEqualFold(t *testing.T) {
 	rnd := rand.New(rand.NewSource(1))
 	letters := []rune("kKKsSſiIİıßẞσςΣaAåÅÅµμΜǅǆǄzZ_-0")

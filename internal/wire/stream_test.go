@@ -390,6 +390,19 @@ func TestMatch(t *testing.T) {
 	}
 }
 
+func TestCarriesCalls(t *testing.T) {
+	for path, want := range map[string]bool{
+		"/v1/messages": true, "/v1/Messages": true, "/v1/messages/batches/b/results": true, "/v1/chat/completions": true, "/v1/completions": true,
+		"/v1/messages;x=1": true, "/v1/messages.": true, "/v1/messages ": true, "/v1/ messages": true, "/v1/messages\x00": true, "/v1/messages?x": true, "/v1\\messages": true, "/v1/messages/": true,
+		"/v1beta/models/gemini:generateContent": true, "/v1beta/models/gemini:streamGenerateContent;x": true, "/models/claude:streamRawPredict": true, "/model/m/invoke-with-response-stream": true,
+		"": false, "/": false, "/v1/models": false, "/v1/models/deepseek-chat": false, "/v1/models/x.chat": false, "/v1/usage": false, "/v1/messagesx": false, "/v1/x-messages": false, "/v1/files/file_1/content": false,
+	} {
+		if got := CarriesCalls(path); got != want {
+			t.Errorf("CarriesCalls(%q) = %v", path, got)
+		}
+	}
+}
+
 // TestAllowedIsIdentical: whatever flows or is released untouched comes out
 // as it went in.
 func TestAllowedIsIdentical(t *testing.T) {

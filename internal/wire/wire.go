@@ -109,19 +109,28 @@ func refuse(where, format string, args ...any) error {
 // CarriesCalls reports whether a path may belong to an endpoint through which
 // calls reach a client, guarded or not. The names are looked for in every
 // segment and not only in the last one: batch results, stored responses,
-// completions and conversations hold calls too.
+// completions and conversations hold calls too. Of a segment its first word
+// counts: servers differ in what they drop behind it (`;x=1`, a dot, a space).
 func CarriesCalls(path string) bool {
-	for segment := range strings.SplitSeq(strings.ToLower(path), "/") {
+	for segment := range strings.FieldsFuncSeq(strings.ToLower(path), func(r rune) bool { return r == '/' || r == '\\' }) {
+		if _, verb, ok := strings.Cut(segment, ":"); ok && (strings.Contains(verb, "generatecontent") || strings.Contains(verb, "rawpredict")) {
+			return true
+		}
+		segment = strings.TrimLeftFunc(segment, notInWord)
+		if i := strings.IndexFunc(segment, notInWord); i >= 0 {
+			segment = segment[:i]
+		}
 		switch segment {
 		case "messages", "completions", "responses", "conversations", "threads", "runs", "interactions", "chat",
 			"invoke", "invoke-with-response-stream", "converse", "converse-stream":
 			return true
 		}
-		if _, verb, ok := strings.Cut(segment, ":"); ok && (strings.HasSuffix(verb, "generatecontent") || strings.HasSuffix(verb, "rawpredict")) {
-			return true
-		}
 	}
 	return false
+}
+
+func notInWord(r rune) bool {
+	return r != '-' && r != '_' && (r < 'a' || r > 'z') && (r < '0' || r > '9')
 }
 
 // The types of Responses' items that a client runs or, for the last one, is
