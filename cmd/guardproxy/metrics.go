@@ -10,6 +10,7 @@ import (
 	"github.com/guardproxy/guardproxy/internal/audit"
 	"github.com/guardproxy/guardproxy/internal/config"
 	"github.com/guardproxy/guardproxy/internal/metrics"
+	"github.com/guardproxy/guardproxy/internal/record"
 	"github.com/guardproxy/guardproxy/proxy"
 )
 
@@ -34,9 +35,17 @@ func count(o *proxy.Options, m *metrics.Metrics) {
 }
 
 // countHeld adds what is asked for at each scrape.
-func countHeld(m *metrics.Metrics, h *proxy.Handler, set *guardSet, decisions *audit.Log) {
+func countHeld(m *metrics.Metrics, h *proxy.Handler, set *guardSet, decisions *audit.Log, rec *record.Recorder) {
 	m.Gauge("guardproxy_sessions", "Sessions that are known.", func() float64 { return float64(h.Sessions()) })
 	m.Counter("guardproxy_decision_log_dropped_total", "Lines of the decision log that could not be written.", func() float64 { return float64(decisions.Dropped()) })
+	m.Counter("guardproxy_recorded_total", "Exchanges that were written down (serve --record).", func() float64 { return float64(rec.Stats().Recorded) })
+	m.Counter("guardproxy_recordings_lost_total", "Exchanges that should have been written down and were not.", func() float64 {
+		lost := uint64(0)
+		for _, n := range rec.Stats().Lost {
+			lost += n
+		}
+		return float64(lost)
+	})
 	m.Gauge("guardproxy_guard_instances", "Instances that the guards in force have made since they were loaded.", func() float64 { return float64(set.stats().Instances) })
 	m.Gauge("guardproxy_guard_instances_discarded", "Those of them that were thrown away: after a failure, or because their memory grew.", func() float64 { return float64(set.stats().Discarded) })
 }

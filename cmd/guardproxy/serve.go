@@ -109,7 +109,7 @@ func (c *serveCmd) Run(ctx context.Context, io stdio) error {
 	}
 	var measured string // what the ready line says about metrics
 	if counts != nil {
-		countHeld(counts, h, set, decisions)
+		countHeld(counts, h, set, decisions, rec)
 		srv, addr, err := serveMetrics(cfg, opts.Token, counts, log)
 		if err != nil {
 			return withCode(exitInput, err)

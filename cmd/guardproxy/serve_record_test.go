@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -283,5 +284,38 @@ func TestExecHidesRecordings(t *testing.T) {
 	}
 	if _, _, err := ownFiles(config.Default(), workspace); err == nil || hintOf(err) == "" {
 		t.Errorf("got %v", err)
+	}
+}
+
+// What was written down and what was not can be watched.
+func TestRecordingsAreCounted(t *testing.T) {
+	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		io.WriteString(w, `{"type":"message","content":[{"type":"text","text":"hi"}]}`)
+	}))
+	defer up.Close()
+	dir := t.TempDir()
+	cfg, recordings := filepath.Join(dir, "guardproxy.yaml"), filepath.Join(dir, "recordings")
+	if err := os.WriteFile(cfg, []byte("metrics: 127.0.0.1:0\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := serve(t, "--upstream", up.URL, "--config", cfg, "--record", recordings)
+	_, metrics, _ := strings.Cut(s.ready, "; metrics on ")
+	s.post("one", askBash)
+	// The one writer has written the first when the second one fails: there is
+	// a directory where its file should be.
+	file := ""
+	for file == "" {
+		if found, _ := filepath.Glob(filepath.Join(recordings, "*.jsonl")); len(found) > 0 {
+			file = found[0]
+		}
+	}
+	if err := errors.Join(os.Rename(file, file+".kept"), os.Mkdir(file, 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	s.post("one", askBash)
+	s.wait("an exchange was not recorded")
+	got := scrape(t, metrics)
+	if got["guardproxy_recorded_total"] != "1" || got["guardproxy_recordings_lost_total"] != "1" {
+		t.Errorf("recorded %s, lost %s", got["guardproxy_recorded_total"], got["guardproxy_recordings_lost_total"])
 	}
 }

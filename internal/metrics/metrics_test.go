@@ -178,4 +178,5 @@ func TestDocumented(t *testing.T) {
 // asked are the values that serve adds, which are asked for at each scrape; a
 // test of serve looks for them.
 var asked = map[string]bool{"guardproxy_sessions": true, "guardproxy_decision_log_dropped_total": true,
+	"guardproxy_recorded_total": true, "guardproxy_recordings_lost_total": true,
 	"guardproxy_guard_instances": true, "guardproxy_guard_instances_discarded": true}
