@@ -83,8 +83,8 @@ type ProofFinding struct {
 	In    int    `json:"in"`
 	Out   int    `json:"out"`
 	Text  string `json:"text"`
-	// Also marks what follows from an earlier finding: one on the same exchange,
-	// or rules that changed after the exchange it is compared with.
+	// Also marks what follows from an earlier finding: one on the same exchange
+	// or on the one that it is compared with, or rules that changed in between.
 	Also bool `json:"also,omitempty"`
 }
 
@@ -171,6 +171,7 @@ type proofPast struct {
 	in, out                                   chain
 	to                                        []int // block of in to block of out, -1: gone
 	saysMinimum                               bool
+	found                                     bool // something was
 }
 
 // NewProver returns a Prover that has seen nothing.
@@ -225,7 +226,7 @@ type proofRun struct {
 	file    string
 	against *proofPast
 	found   int  // findings of this exchange so far
-	follows bool // what is found follows from rules that changed before
+	follows bool // what is found follows from rules that changed before, or from what was found of the other exchange
 	broken  bool
 	unsure  bool // something of it can't be verified
 	live    bool
@@ -305,6 +306,7 @@ func (p *Prover) exchange(file string, x *record.Exchange) {
 	if len(p.kept) >= p.o.Retain {
 		p.kept = append(p.kept[:0], p.kept[1:]...)
 	}
+	now.found = r.found > 0
 	p.kept = append(p.kept, now)
 }
 
@@ -500,7 +502,7 @@ func (r *proofRun) prefix(now *proofPast) {
 		return
 	}
 	r.p.proof.Pairs++
-	r.against, r.follows = past, past.rules != now.rules
+	r.against, r.follows = past, past.rules != now.rules || past.found
 	defer func() { r.against, r.follows = nil, false }()
 	if past.to == nil || now.to == nil {
 		// The blocks of one of them could not be told apart (P2): count.
