@@ -16,8 +16,8 @@ import (
 	"syscall"
 
 	"github.com/guardproxy/guardproxy/cachecheck"
-	"github.com/guardproxy/guardproxy/internal/config"
 	"github.com/guardproxy/guardproxy/internal/envelope"
+	"github.com/guardproxy/guardproxy/internal/home"
 	"github.com/guardproxy/guardproxy/internal/rewrite"
 	"github.com/guardproxy/guardproxy/internal/wire"
 	"github.com/guardproxy/guardproxy/proxy"
@@ -211,7 +211,7 @@ func (c *proveFlags) keys() ([][]byte, error) {
 		}
 		out = append(out, k)
 	}
-	dirs, err := config.FindDirs(os.LookupEnv)
+	dirs, err := home.Find(os.LookupEnv)
 	if err != nil {
 		return out, nil // then there is no key of an installation
 	}

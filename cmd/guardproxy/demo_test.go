@@ -21,6 +21,7 @@ import (
 	"github.com/guardproxy/guardproxy/confine/launch"
 	"github.com/guardproxy/guardproxy/guards/wasm"
 	"github.com/guardproxy/guardproxy/internal/machine"
+	"github.com/guardproxy/guardproxy/internal/terminal"
 )
 
 var updateDemo = flag.Bool("update-demo", false, "write the demo's golden files anew")
@@ -310,8 +311,8 @@ func testDemoFails(t *testing.T, cache string) {
 				}
 				return
 			}
-			var code *codeError
-			if err == nil || !strings.HasPrefix(err.Error(), c.want) || !errors.As(err, &code) || code.code != exitFound {
+			var code *terminal.CodeError
+			if err == nil || !strings.HasPrefix(err.Error(), c.want) || !errors.As(err, &code) || code.Code != exitFound {
 				t.Errorf("got  %v\nwant %s…, exit code 1", err, c.want)
 			}
 			if !strings.Contains(out.String(), "\n--  ") || strings.Contains(out.String(), "steps were checked, in") {

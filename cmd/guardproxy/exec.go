@@ -23,11 +23,15 @@ import (
 	confined "github.com/guardproxy/guardproxy/confine/run"
 	"github.com/guardproxy/guardproxy/confine/ward"
 	"github.com/guardproxy/guardproxy/internal/config"
+	"github.com/guardproxy/guardproxy/internal/home"
 )
 
 // exitTimeout is exec's exit code for a command that ran out of time, as
 // timeout(1) has it.
 const exitTimeout = 124
+
+// exitRunner is exec's exit code for a command that was not run.
+const exitRunner = 125
 
 // maxCaptured bounds what --json keeps of each stream, in bytes.
 const maxCaptured = 1 << 20
@@ -291,14 +295,14 @@ func guarded(custom []string) []string {
 // ownFiles are guardproxy's own files, those of this environment and those that
 // the configuration names, and its state directory.
 func ownFiles(cfg *config.Config, workspace string) (masks []string, state string, err error) {
-	masks, err = confine.Masks(os.Getenv, homes(), cfg.OwnFiles(config.Dirs{})...)
+	masks, err = confine.Masks(os.Getenv, homes(), cfg.OwnFiles(home.Dirs{})...)
 	if err != nil {
 		return nil, "", err
 	}
 	// What does not exist can't be covered, and a key that a server makes while
 	// the command runs would be readable. So the state directory is made here,
 	// as the server would make it. Where this user can't, nor can a server.
-	dirs, err := config.FindDirs(func(name string) (string, bool) {
+	dirs, err := home.Find(func(name string) (string, bool) {
 		if at := homes(); name == "HOME" && !filepath.IsAbs(os.Getenv(name)) && len(at) > 0 {
 			return at[0], true
 		}
@@ -306,7 +310,7 @@ func ownFiles(cfg *config.Config, workspace string) (masks []string, state strin
 	})
 	// Recordings lie where a flag of serve said.
 	for _, own := range masks {
-		recordings, noted := notedRecordings(own)
+		recordings, noted := home.Recordings(own)
 		if noted != nil {
 			return nil, "", noted
 		}

@@ -14,7 +14,7 @@ import (
 
 	"github.com/guardproxy/guardproxy/guards/examples"
 	"github.com/guardproxy/guardproxy/guards/wasm"
-	"github.com/guardproxy/guardproxy/internal/config"
+	"github.com/guardproxy/guardproxy/internal/home"
 )
 
 // guardCmd is what guards are written, tested and looked at with. Each verb has
@@ -58,7 +58,7 @@ func (a moduleArg) read() (*module, error) {
 
 // cacheDir is where serve keeps compiled code too; "" if there is no place.
 func cacheDir() string {
-	dirs, err := config.FindDirs(os.LookupEnv)
+	dirs, err := home.Find(os.LookupEnv)
 	if err != nil {
 		return ""
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/guardproxy/guardproxy/guards/examples"
 	"github.com/guardproxy/guardproxy/guards/wasm"
 	"github.com/guardproxy/guardproxy/internal/config"
+	"github.com/guardproxy/guardproxy/internal/home"
 	"github.com/guardproxy/guardproxy/internal/metrics"
 )
 
@@ -237,6 +238,6 @@ func readRegular(path string) ([]byte, os.FileInfo, error) {
 	return b, fi, err
 }
 
-func newGuardSet(dirs config.Dirs, log *slog.Logger, m *metrics.Metrics) *guardSet {
+func newGuardSet(dirs home.Dirs, log *slog.Logger, m *metrics.Metrics) *guardSet {
 	return &guardSet{cache: filepath.Join(dirs.Cache, "wasm"), log: log, metrics: m}
 }

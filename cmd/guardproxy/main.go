@@ -4,15 +4,12 @@
 // verbs share stands in this file: how the command line is read, how errors
 // are shown, and which exit code says what.
 //
-// The terminal's rules: lower case, no full stop; `guardproxy: error: …` says
-// what went wrong and where, `guardproxy: hint: …` what to do next. Results go
-// to stdout, everything else to stderr.
+// The terminal's rules stand in package terminal.
 package main
 
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"os/signal"
@@ -26,16 +23,23 @@ import (
 
 	"github.com/guardproxy/guardproxy/confine/launch"
 	"github.com/guardproxy/guardproxy/guards/wasm"
+	"github.com/guardproxy/guardproxy/internal/terminal"
 )
 
-// Exit codes that are the same for every verb. A verb with codes of its own
-// lists them in its help.
+// The exit codes and errors of package terminal, under the names that the verbs
+// use. A verb with codes of its own lists them in its help.
 const (
-	exitDone   = 0
-	exitFound  = 1 // the verb ran and found something
-	exitUsage  = 2
-	exitInput  = 3
-	exitRunner = 125 // exec: the runner itself failed, not the command
+	exitDone  = terminal.Done
+	exitFound = terminal.Found
+	exitUsage = terminal.Usage
+	exitInput = terminal.Input
+)
+
+var (
+	withCode = terminal.WithCode
+	withHint = terminal.WithHint
+	hintOf   = terminal.Hint
+	report   = terminal.Report
 )
 
 // cli is the whole command line. A verb is a struct with a Run method.
@@ -65,45 +69,6 @@ type execCLI struct {
 type stdio struct {
 	in       io.Reader
 	out, err io.Writer
-}
-
-// codeError carries an exit code with an error. A nil err exits silently.
-type codeError struct {
-	code int
-	err  error
-}
-
-func (e *codeError) Error() string {
-	if e.err == nil {
-		return fmt.Sprintf("exit code %d", e.code)
-	}
-	return e.err.Error()
-}
-func (e *codeError) Unwrap() error { return e.err }
-
-// withCode gives err the exit code that the process ends with.
-func withCode(code int, err error) error { return &codeError{code, err} }
-
-// hintError carries advice with an error; library errors do the same by
-// having a Hint method.
-type hintError struct {
-	err  error
-	hint string
-}
-
-func (e *hintError) Error() string { return e.err.Error() }
-func (e *hintError) Unwrap() error { return e.err }
-func (e *hintError) Hint() string  { return e.hint }
-
-func withHint(err error, hint string) error { return &hintError{err, hint} }
-
-// hintOf is the advice that an error carries, "" when it has none.
-func hintOf(err error) string {
-	var h interface{ Hint() string }
-	if errors.As(err, &h) {
-		return h.Hint()
-	}
-	return ""
 }
 
 func main() {
@@ -190,26 +155,6 @@ func parse(p *kong.Kong, args []string, exited *int) (k *kong.Context, err error
 		}
 	}()
 	return p.Parse(args)
-}
-
-// report prints err as the terminal's rules ask and returns the exit code.
-func report(w io.Writer, err error) int {
-	if err == nil {
-		return exitDone
-	}
-	code := exitFound
-	var ce *codeError
-	if errors.As(err, &ce) {
-		code = ce.code
-		if ce.err == nil {
-			return code
-		}
-	}
-	fmt.Fprintf(w, "guardproxy: error: %v\n", err)
-	if hint := hintOf(err); hint != "" {
-		fmt.Fprintf(w, "guardproxy: hint: %s\n", hint)
-	}
-	return code
 }
 
 // counted is a number and what is counted.

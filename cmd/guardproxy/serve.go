@@ -20,6 +20,7 @@ import (
 	"github.com/guardproxy/guardproxy/internal/audit"
 	"github.com/guardproxy/guardproxy/internal/config"
 	"github.com/guardproxy/guardproxy/internal/envelope"
+	"github.com/guardproxy/guardproxy/internal/home"
 	"github.com/guardproxy/guardproxy/internal/metrics"
 	"github.com/guardproxy/guardproxy/proxy"
 )
@@ -58,7 +59,7 @@ func (c *serveCmd) Run(ctx context.Context, io stdio) error {
 	level.UnmarshalText([]byte(c.LogLevel))
 	log := slog.New(slog.NewTextHandler(io.err, &slog.HandlerOptions{Level: level}))
 
-	dirs, err := config.FindDirs(os.LookupEnv)
+	dirs, err := home.Find(os.LookupEnv)
 	if err != nil {
 		return withCode(exitInput, err)
 	}
@@ -206,7 +207,7 @@ func (c *serveCmd) read() (*config.Config, error) {
 
 // options compiles what a configuration says; keys, token and log are added
 // by the caller.
-func (c *serveCmd) options(ctx context.Context, cfg *config.Config, dirs config.Dirs, set *guardSet, log *slog.Logger) (proxy.Options, error) {
+func (c *serveCmd) options(ctx context.Context, cfg *config.Config, dirs home.Dirs, set *guardSet, log *slog.Logger) (proxy.Options, error) {
 	o := proxy.Options{
 		Policy:             proxy.Policy{Mode: cfg.Policy.Mode, Approval: cfg.Policy.Approval, Workspace: cfg.Policy.Workspace},
 		Tools:              cfg.Tools,
@@ -292,7 +293,7 @@ func resolved(path string) string {
 
 // keys are the configured key files, and behind them the installation's own
 // key: it opens what was sealed before others were configured.
-func keys(cfg *config.Config, dirs config.Dirs) ([][]byte, error) {
+func keys(cfg *config.Config, dirs home.Dirs) ([][]byte, error) {
 	var out [][]byte
 	for _, f := range cfg.Keys {
 		k, err := readKey(f)
@@ -351,7 +352,7 @@ func auditRecord(d proxy.Decision) audit.Record {
 
 // reload reopens the decision log and reads the configuration again. On an
 // error the old configuration stays; the error was logged.
-func (c *serveCmd) reload(ctx context.Context, h *proxy.Handler, decisions *audit.Log, old proxy.Options, started *config.Config, dirs config.Dirs, set *guardSet, log *slog.Logger) error {
+func (c *serveCmd) reload(ctx context.Context, h *proxy.Handler, decisions *audit.Log, old proxy.Options, started *config.Config, dirs home.Dirs, set *guardSet, log *slog.Logger) error {
 	if err := decisions.Reopen(); err != nil {
 		log.Error("the decision log could not be reopened: it goes on in the old file", "error", err, "hint", hintOf(err))
 	}

@@ -4,26 +4,19 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
-	"fmt"
-	"io/fs"
 	"log/slog"
-	"os"
-	"path/filepath"
 	"slices"
-	"strings"
-	"syscall"
 	"time"
 
 	"github.com/guardproxy/guardproxy/cachecheck"
-	"github.com/guardproxy/guardproxy/internal/config"
 	"github.com/guardproxy/guardproxy/internal/envelope"
+	"github.com/guardproxy/guardproxy/internal/home"
 	"github.com/guardproxy/guardproxy/internal/record"
 	"github.com/guardproxy/guardproxy/proxy"
 )
 
 // openRecorder opens the directory of --record; without the flag it gives nil.
-func (c *serveCmd) openRecorder(ring *envelope.Keyring, dirs config.Dirs, log *slog.Logger) (*record.Recorder, error) {
+func (c *serveCmd) openRecorder(ring *envelope.Keyring, dirs home.Dirs, log *slog.Logger) (*record.Recorder, error) {
 	if c.Record == "" {
 		return nil, nil
 	}
@@ -36,7 +29,7 @@ func (c *serveCmd) openRecorder(ring *envelope.Keyring, dirs config.Dirs, log *s
 	if err != nil {
 		return nil, err
 	}
-	if err := noteRecordings(dirs.State, c.Record); err != nil {
+	if err := home.NoteRecordings(dirs.State, c.Record); err != nil {
 		log.Warn("the directory of recordings could not be noted: guardproxy exec will not hide it", "error", err)
 	}
 	log.Info("recording: the files hold whole conversations, credentials masked where they could be told", "directory", c.Record)
@@ -118,51 +111,4 @@ func usages(first, last []byte) json.RawMessage {
 		return first
 	}
 	return slices.Concat([]byte{'['}, first, []byte{','}, last, []byte{']'})
-}
-
-// The directories that recordings were written to stand in a file of the state
-// directory, one a line: guardproxy exec hides them from commands, and nobody
-// else tells it.
-const recordingsFile = "recordings"
-
-// noteRecordings adds a directory to the file.
-func noteRecordings(state, dir string) error {
-	if strings.ContainsAny(dir, "\n\r") {
-		return fmt.Errorf("%q has a line break in its name", dir)
-	}
-	path := filepath.Join(state, recordingsFile)
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_APPEND|os.O_CREATE|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0o600)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	known, err := readNotes(path)
-	if err != nil || slices.Contains(known, dir) {
-		return err
-	}
-	_, err = f.WriteString(dir + "\n")
-	return err
-}
-
-// notedRecordings are the directories in the file that are still there.
-func notedRecordings(state string) ([]string, error) {
-	known, err := readNotes(filepath.Join(state, recordingsFile))
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, withHint(err, "it lists the directories that commands must not see; make it readable, or delete it if none is left")
-	}
-	return slices.DeleteFunc(known, func(dir string) bool {
-		fi, err := os.Lstat(dir)
-		return !filepath.IsAbs(dir) || err != nil || !fi.IsDir()
-	}), nil
-}
-
-func readNotes(path string) ([]string, error) {
-	text, _, err := readRegular(path)
-	if err != nil {
-		return nil, err
-	}
-	return slices.DeleteFunc(strings.Split(string(text), "\n"), func(line string) bool { return line == "" }), nil
 }

@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/guardproxy/guardproxy/internal/config"
+	"github.com/guardproxy/guardproxy/internal/home"
 	"github.com/guardproxy/guardproxy/internal/record"
 	"github.com/guardproxy/guardproxy/proxy"
 )
@@ -248,24 +249,24 @@ func TestServeRecordsOn(t *testing.T) {
 // The directories of recordings are hidden from commands, as long as they are
 // there, whatever flag named them.
 func TestExecHidesRecordings(t *testing.T) {
-	home := t.TempDir()
-	t.Setenv("HOME", home)
+	at := t.TempDir()
+	t.Setenv("HOME", at)
 	for _, v := range []string{"XDG_STATE_HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME"} {
 		t.Setenv(v, "")
 	}
-	state := filepath.Join(home, ".local/state/guardproxy")
-	rec, gone, workspace := filepath.Join(home, "my recordings"), filepath.Join(home, "gone"), filepath.Join(home, "w")
+	state := filepath.Join(at, ".local/state/guardproxy")
+	rec, gone, workspace := filepath.Join(at, "my recordings"), filepath.Join(at, "gone"), filepath.Join(at, "w")
 	for _, dir := range []string{state, rec, workspace} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for _, dir := range []string{rec, gone, rec} {
-		if err := noteRecordings(state, dir); err != nil {
+		if err := home.NoteRecordings(state, dir); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := noteRecordings(state, "a\nb"); err == nil {
+	if err := home.NoteRecordings(state, "a\nb"); err == nil {
 		t.Error("a line break in a name was noted")
 	}
 	masks, _, err := ownFiles(config.Default(), workspace)
@@ -276,10 +277,10 @@ func TestExecHidesRecordings(t *testing.T) {
 		t.Errorf("masks %q", masks)
 	}
 	// A list that can't be read hides nothing, so no command runs.
-	if err := os.Remove(filepath.Join(state, recordingsFile)); err != nil {
+	if err := os.Remove(filepath.Join(state, "recordings")); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Mkdir(filepath.Join(state, recordingsFile), 0o700); err != nil {
+	if err := os.Mkdir(filepath.Join(state, "recordings"), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	if _, _, err := ownFiles(config.Default(), workspace); err == nil || hintOf(err) == "" {

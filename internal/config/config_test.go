@@ -20,6 +20,7 @@ import (
 
 	"github.com/guardproxy/guardproxy/confine"
 	"github.com/guardproxy/guardproxy/internal/agents"
+	"github.com/guardproxy/guardproxy/internal/home"
 	"github.com/guardproxy/guardproxy/internal/policy"
 	"github.com/guardproxy/guardproxy/internal/wire"
 )
@@ -379,34 +380,9 @@ func TestSuggestionFindsTheKey(t *testing.T) {
 	})
 }
 
-func TestFindDirs(t *testing.T) {
-	for _, c := range []struct {
-		name string
-		env  map[string]string
-		want Dirs
-	}{
-		{"by HOME", map[string]string{"HOME": "/h"}, Dirs{"/h/.local/state/guardproxy", "/h/.config/guardproxy", "/h/.cache/guardproxy"}},
-		{"by XDG", map[string]string{"XDG_STATE_HOME": "/s", "XDG_CONFIG_HOME": "/c", "XDG_CACHE_HOME": "/k"}, Dirs{"/s/guardproxy", "/c/guardproxy", "/k/guardproxy"}},
-		{"a relative variable does not count", map[string]string{"HOME": "/h", "XDG_STATE_HOME": "state"}, Dirs{"/h/.local/state/guardproxy", "/h/.config/guardproxy", "/h/.cache/guardproxy"}},
-		{"no home", nil, Dirs{}},
-		{"a relative home", map[string]string{"HOME": "h"}, Dirs{}},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			got, err := FindDirs(func(k string) (string, bool) { v, ok := c.env[k]; return v, ok })
-			if got != c.want || errors.Is(err, ErrNoHome) != (c.want == Dirs{}) {
-				t.Errorf("%+v, %v; want %+v", got, err, c.want)
-			}
-		})
-	}
-	var h interface{ Hint() string }
-	if !errors.As(ErrNoHome, &h) || h.Hint() == "" {
-		t.Error("no hint with ErrNoHome")
-	}
-}
-
 func TestOwnFiles(t *testing.T) {
 	env := map[string]string{"HOME": "/h", "XDG_STATE_HOME": "/s"}
-	d, err := FindDirs(func(k string) (string, bool) { v, ok := env[k]; return v, ok })
+	d, err := home.Find(func(k string) (string, bool) { v, ok := env[k]; return v, ok })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -491,7 +467,7 @@ func FuzzParse(f *testing.F) {
 			}
 			return
 		}
-		for _, p := range append(c.OwnFiles(Dirs{}), c.Keys...) {
+		for _, p := range append(c.OwnFiles(home.Dirs{}), c.Keys...) {
 			if !filepath.IsAbs(p) {
 				t.Fatalf("a relative path %q", p)
 			}

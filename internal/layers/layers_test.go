@@ -19,8 +19,8 @@ const module = "github.com/guardproxy/guardproxy"
 // a subpackage may import its parent, and a parent nothing of its subpackages
 // unless they stand lower.
 var rows = [][]string{
-	{"internal/tape", "internal/wire/sse", "confine/launch", "internal/gitconfig", "guards/wasm/meter", "guards/wasm/internal/assemble", "internal/machine"},
-	{"confine/ward"},
+	{"internal/tape", "internal/wire/sse", "confine/launch", "internal/gitconfig", "guards/wasm/meter", "guards/wasm/internal/assemble", "internal/machine", "internal/terminal"},
+	{"confine/ward", "internal/home"},
 	{"schema", "confine", "internal/wire"},
 	{"guards", "internal/envelope", "internal/policy", "internal/agents", "internal/command", "internal/codemode", "guards/sdk/go", "guards/examples/shell", "guards/sdk"},
 	{"internal/rewrite", "internal/session", "internal/record", "internal/audit", "internal/config", "guards/wasm", "guards/examples", "guards/examples/no-root-delete", "internal/metrics", "guards/conformance", "guards/examples/delete-outside", "guards/examples/secrets"},

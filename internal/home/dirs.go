@@ -1,9 +1,10 @@
-package config
+// Package home knows where guardproxy keeps its own files, and what stands in
+// those that several verbs read.
+package home
 
 import (
 	"errors"
 	"path/filepath"
-	"slices"
 )
 
 // Dirs are guardproxy's own directories, as absolute paths. None is created
@@ -17,18 +18,18 @@ type Dirs struct {
 	Cache string
 }
 
-// ErrNoHome is returned by FindDirs when the environment names no home.
-var ErrNoHome error = noHome{errors.New("no directory for guardproxy's state: HOME is not set")}
+// ErrNone is returned by Find when the environment names no home.
+var ErrNone error = noHome{errors.New("no directory for guardproxy's state: HOME is not set")}
 
 type noHome struct{ error }
 
 func (noHome) Hint() string { return "set HOME, or XDG_STATE_HOME, XDG_CONFIG_HOME and XDG_CACHE_HOME" }
 
-// FindDirs returns the directories that an environment asks for, by the XDG
+// Find returns the directories that an environment asks for, by the XDG
 // Base Directory Specification: a variable counts if it holds an absolute
 // path, else the customary place under HOME is taken. lookup is os.LookupEnv
 // or stands in for it.
-func FindDirs(lookup func(string) (string, bool)) (Dirs, error) {
+func Find(lookup func(string) (string, bool)) (Dirs, error) {
 	var d Dirs
 	for _, x := range []struct {
 		dir            *string
@@ -42,26 +43,11 @@ func FindDirs(lookup func(string) (string, bool)) (Dirs, error) {
 		if !filepath.IsAbs(base) {
 			home, _ := lookup("HOME")
 			if !filepath.IsAbs(home) {
-				return Dirs{}, ErrNoHome
+				return Dirs{}, ErrNone
 			}
 			base = filepath.Join(home, x.home)
 		}
 		*x.dir = filepath.Join(base, "guardproxy")
 	}
 	return d, nil
-}
-
-// OwnFiles returns the paths that no tool call may name, absolute, sorted and
-// without duplicates: guardproxy's directories (all that is in them counts),
-// the configuration file, and every file that it names. Symlinks are not
-// resolved; who compares on a real file system resolves both sides.
-func (c *Config) OwnFiles(d Dirs) []string {
-	paths := []string{d.State, d.Config, d.Cache, c.File, c.TokenFile, c.Audit.File}
-	paths = append(paths, c.Keys...)
-	for _, g := range c.Guards {
-		paths = append(paths, g.File)
-	}
-	paths = slices.DeleteFunc(paths, func(p string) bool { return p == "" })
-	slices.Sort(paths)
-	return slices.Compact(paths)
 }
