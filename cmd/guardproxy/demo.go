@@ -33,6 +33,7 @@ import (
 	"github.com/guardproxy/guardproxy/guards/examples"
 	"github.com/guardproxy/guardproxy/guards/wasm"
 	"github.com/guardproxy/guardproxy/internal/fakemodel"
+	"github.com/guardproxy/guardproxy/internal/spawn"
 	"github.com/guardproxy/guardproxy/proxy"
 	"github.com/guardproxy/guardproxy/schema"
 )
@@ -83,7 +84,7 @@ type demoShell func(ctx context.Context, workspace, state, command string) (demo
 
 // demoResult is how a command ended.
 type demoResult struct {
-	execReport
+	spawn.Report
 	// Unavailable says that the command was not run because this machine can't
 	// confine it.
 	Unavailable bool
@@ -113,13 +114,13 @@ func execShell(self string) demoShell {
 			return demoResult{}, ctx.Err()
 		}
 		var r demoResult
-		if err := json.Unmarshal(out, &r.execReport); err != nil {
+		if err := json.Unmarshal(out, &r.Report); err != nil {
 			return demoResult{}, fmt.Errorf("guardproxy exec: expected a report in JSON, got %q and on stderr %q", demoCut(string(out), 200), demoCut(stderr.String(), 200))
 		}
 		if r.Runner == "" && r.ExitCode == nil {
 			// What is left is to tell a machine that can't from a run that
 			// went wrong: ask the same question here.
-			prepared, err := chain.Confine([]string{"true"}, confine.Policy{Mode: confine.WorkspaceWrite, Workspace: workspace})
+			prepared, err := spawn.Chain(nil).Confine([]string{"true"}, confine.Policy{Mode: confine.WorkspaceWrite, Workspace: workspace})
 			prepared.Close()
 			var none *confine.Unavailable
 			r.Unavailable = errors.As(err, &none)

@@ -21,6 +21,7 @@ import (
 	"github.com/guardproxy/guardproxy/confine/launch"
 	"github.com/guardproxy/guardproxy/guards/wasm"
 	"github.com/guardproxy/guardproxy/internal/machine"
+	"github.com/guardproxy/guardproxy/internal/spawn"
 	"github.com/guardproxy/guardproxy/internal/terminal"
 )
 
@@ -80,7 +81,7 @@ func unavailable(context.Context, string, string, string) (demoResult, error) {
 		{Runner: "bubblewrap", Reason: "no bwrap in $PATH", Advice: "install bubblewrap"},
 		{Runner: "landlock", Reason: "the kernel has no Landlock", Advice: "use Linux 5.13 or later with Landlock enabled"},
 	}}
-	return demoResult{execReport{Error: "exec: " + err.Error(), Hint: err.Hint()}, true}, nil
+	return demoResult{spawn.Report{Error: "exec: " + err.Error(), Hint: err.Hint()}, true}, nil
 }
 
 // withoutBwrap is a PATH with what the story runs, and no bwrap.
@@ -245,7 +246,7 @@ func testDemoFails(t *testing.T, cache string) {
 	// honest is a shell that keeps to the story without a sandbox: it takes
 	// the place of one, so that each row breaks one thing only.
 	honest := func(_ context.Context, workspace, _, command string) (demoResult, error) {
-		code, r := 0, demoResult{execReport: execReport{Runner: "test", Enforcement: "full"}}
+		code, r := 0, demoResult{Report: spawn.Report{Runner: "test", Enforcement: "full"}}
 		r.ExitCode = &code
 		text, refused := demoRefusal(command)
 		switch {

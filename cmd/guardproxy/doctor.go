@@ -9,6 +9,7 @@ import (
 
 	"github.com/guardproxy/guardproxy/confine"
 	"github.com/guardproxy/guardproxy/internal/config"
+	"github.com/guardproxy/guardproxy/internal/spawn"
 )
 
 // doctorCmd is guardproxy doctor.
@@ -70,7 +71,7 @@ func (c *doctorCmd) Run(io stdio) error {
 		}
 		runner = cfg.Confine.Runner
 	}
-	d := chainFor(runner).Diagnose()
+	d := spawn.Chain(runner).Diagnose()
 	report := doctorReport{
 		System: runtime.GOOS + "/" + runtime.GOARCH, UID: os.Getuid(), OutOfReach: outOfReach,
 		Confinement: confinementReport{Enforcement: "none", Runner: d.Runner, Launcher: d.Launcher, Separate: d.Separate,

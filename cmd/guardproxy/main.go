@@ -21,8 +21,8 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"github.com/guardproxy/guardproxy/confine/launch"
 	"github.com/guardproxy/guardproxy/guards/wasm"
+	_ "github.com/guardproxy/guardproxy/internal/spawn/early" // exec and the launcher never reach main
 	"github.com/guardproxy/guardproxy/internal/terminal"
 )
 
@@ -72,9 +72,6 @@ type stdio struct {
 }
 
 func main() {
-	if launch.Is(os.Args) {
-		launch.Main() // inside of the sandbox: this process becomes the command
-	}
 	wasm.CompilerMain() // started to compile one guard: this process does only that
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	// A second signal has its default action: it ends a verb that is stuck.

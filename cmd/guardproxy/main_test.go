@@ -11,16 +11,12 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"github.com/guardproxy/guardproxy/confine/launch"
 	"github.com/guardproxy/guardproxy/internal/machine"
 )
 
 func TestMain(m *testing.M) {
-	// The test binary is what the sandbox starts, since it is the executable.
-	if launch.Is(os.Args) {
-		launch.Main()
-	}
-	// And what the proof of the rewrite starts.
+	// The test binary is what the sandbox starts, since it is the executable;
+	// package early has seen to that. And it is what the proof of the rewrite starts.
 	if len(os.Args) > 1 && os.Args[1] == rewriterVerb {
 		main()
 	}

@@ -265,8 +265,8 @@ func ownFilesApart(o proxy.Options) error {
 	}
 	for _, root := range confine.WritableRoots(p) {
 		for _, own := range o.OwnFiles {
-			for _, f := range []string{own, resolved(own)} {
-				for _, r := range []string{root, resolved(root)} {
+			for _, f := range []string{own, home.Resolve(own)} {
+				for _, r := range []string{root, home.Resolve(root)} {
 					if f == r || strings.HasPrefix(f, strings.TrimSuffix(r, "/")+"/") {
 						return withHint(fmt.Errorf("%s is guardproxy's own and lies inside the writable root %s", own, root),
 							"keep state, configuration, guards, keys, logs and recordings outside of the workspace: what the agent can write there decides what it may do")
@@ -276,19 +276,6 @@ func ownFilesApart(o proxy.Options) error {
 		}
 	}
 	return nil
-}
-
-// resolved follows links as far as the path exists: the state directory may not
-// exist yet, and then its parent decides where it is going to be.
-func resolved(path string) string {
-	if p, err := filepath.EvalSymlinks(path); err == nil {
-		return p
-	}
-	parent := filepath.Dir(path)
-	if parent == path {
-		return path
-	}
-	return filepath.Join(resolved(parent), filepath.Base(path))
 }
 
 // keys are the configured key files, and behind them the installation's own

@@ -10,12 +10,9 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
-	"github.com/guardproxy/guardproxy/internal/config"
-	"github.com/guardproxy/guardproxy/internal/home"
 	"github.com/guardproxy/guardproxy/internal/record"
 	"github.com/guardproxy/guardproxy/proxy"
 )
@@ -243,48 +240,6 @@ func TestServeRecordsOn(t *testing.T) {
 		if len(xs) != n+1 || strings.Count(text, "{\"v\":1") != n+1 {
 			t.Fatalf("%d exchanges:\n%s", len(xs), text)
 		}
-	}
-}
-
-// The directories of recordings are hidden from commands, as long as they are
-// there, whatever flag named them.
-func TestExecHidesRecordings(t *testing.T) {
-	at := t.TempDir()
-	t.Setenv("HOME", at)
-	for _, v := range []string{"XDG_STATE_HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME"} {
-		t.Setenv(v, "")
-	}
-	state := filepath.Join(at, ".local/state/guardproxy")
-	rec, gone, workspace := filepath.Join(at, "my recordings"), filepath.Join(at, "gone"), filepath.Join(at, "w")
-	for _, dir := range []string{state, rec, workspace} {
-		if err := os.MkdirAll(dir, 0o700); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, dir := range []string{rec, gone, rec} {
-		if err := home.NoteRecordings(state, dir); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := home.NoteRecordings(state, "a\nb"); err == nil {
-		t.Error("a line break in a name was noted")
-	}
-	masks, _, err := ownFiles(config.Default(), workspace)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !slices.Contains(masks, rec) || slices.Contains(masks, gone) {
-		t.Errorf("masks %q", masks)
-	}
-	// A list that can't be read hides nothing, so no command runs.
-	if err := os.Remove(filepath.Join(state, "recordings")); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Mkdir(filepath.Join(state, "recordings"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if _, _, err := ownFiles(config.Default(), workspace); err == nil || hintOf(err) == "" {
-		t.Errorf("got %v", err)
 	}
 }
 

@@ -51,3 +51,16 @@ func Find(lookup func(string) (string, bool)) (Dirs, error) {
 	}
 	return d, nil
 }
+
+// Resolve follows links as far as the path exists: the state directory may not
+// exist yet, and then its parent decides where it is going to be.
+func Resolve(path string) string {
+	if p, err := filepath.EvalSymlinks(path); err == nil {
+		return p
+	}
+	parent := filepath.Dir(path)
+	if parent == path {
+		return path
+	}
+	return filepath.Join(Resolve(parent), filepath.Base(path))
+}

@@ -8,6 +8,7 @@ import (
 	"go/token"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -25,6 +26,7 @@ var rows = [][]string{
 	{"guards", "internal/envelope", "internal/policy", "internal/agents", "internal/command", "internal/codemode", "guards/sdk/go", "guards/examples/shell", "guards/sdk"},
 	{"internal/rewrite", "internal/session", "internal/record", "internal/audit", "internal/config", "guards/wasm", "guards/examples", "guards/examples/no-root-delete", "internal/metrics", "guards/conformance", "guards/examples/delete-outside", "guards/examples/secrets"},
 	{"proxy", "cachecheck", "confine/run", "internal/control", "internal/fakemodel"},
+	{"internal/spawn", "internal/spawn/early"},
 	{"cmd/guardproxy", "cmd/guardproxy-launch", "internal/e2e", "internal/layers"},
 }
 
@@ -91,6 +93,28 @@ func TestLayers(t *testing.T) {
 				t.Errorf("a package called %s", p)
 			}
 		}
+	}
+}
+
+// TestEarlyStartsLight: what guardproxy exec needs before it starts is short, and
+// nothing of it is initialised late. A package that comes to this list is paid
+// for by every confined command.
+func TestEarlyStartsLight(t *testing.T) {
+	heavy := []string{"net", "regexp", "text/template", "encoding/gob", "go/ast", "log/slog", "net/http", "github.com/alecthomas/kong", "github.com/goccy/go-yaml"}
+	modules := []string{module, "golang.org/x/sys", "github.com/landlock-lsm/go-landlock", "kernel.org/pub/linux/libs/security/libcap/psx"}
+	t.Setenv("GOOS", "linux")
+	deps := goList(t, "-deps", "-f", "{{.ImportPath}} {{if .Module}}{{.Module.Path}}{{end}}", "./internal/spawn/early")
+	for _, line := range deps {
+		name, from, _ := strings.Cut(line, " ")
+		if slices.Contains(heavy, name) {
+			t.Errorf("exec has come to need %s", name)
+		}
+		if from != "" && !slices.Contains(modules, from) {
+			t.Errorf("exec has come to need %s of %s", name, from)
+		}
+	}
+	if len(deps) < 20 {
+		t.Fatalf("only %d packages were looked at", len(deps))
 	}
 }
 
