@@ -26,9 +26,10 @@ const (
 	runLandlock   = "landlock"
 )
 
-// launcherInside is where the launcher is found inside: in /dev, the one place
-// that is always a fresh and writable file system at that point. Its path on
-// the host may lie in the replaced /tmp, as binaries of go run and go test do.
+// launcherInside is where the launcher is bound to if its own path does not lead
+// to it inside, as that of binaries of go run and go test, which lie in the
+// replaced /tmp: in /dev, the one place that is always a fresh and writable file
+// system at that point.
 const launcherInside = "/dev/" + LauncherName
 
 // Capabilities that root keeps, by their numbers in capabilities(7). Root works
@@ -56,10 +57,11 @@ func rootCapNumbers() []int {
 // call. All paths are absolute, exist and have no symbolic links in them.
 type scene struct {
 	launcher  string
+	inside    string   // the launcher's path inside: its own, or launcherInside
 	root      bool     // uid 0
 	userns    bool     // uid 0 needs a user namespace for the others
 	freshProc bool     // a new /proc can be mounted
-	procFiles []string // what of a fresh /proc is covered read-only
+	procFiles []string // what of a fresh /proc is covered read-only where it can't be as a whole
 	emptied   []string // directories of sockets: /run, $XDG_RUNTIME_DIR
 	kept      []string // files in emptied or in /tmp that the policy's network needs
 	sockets   []string // other sockets that something listens on
@@ -136,8 +138,14 @@ func bwrapArgs(s scene, p Policy, argv []string) ([]string, LaunchSpec) {
 	a = append(a, "--dev", "/dev")
 	if s.freshProc {
 		a = append(a, "--proc", "/proc")
-		for _, f := range s.procFiles {
-			a = append(a, "--ro-bind", f, f)
+		if s.landlock > 0 {
+			// Landlock grants no writes in it, not even of what a process may
+			// say about itself, so one flag takes nothing else away.
+			a = append(a, "--remount-ro", "/proc")
+		} else {
+			for _, f := range s.procFiles {
+				a = append(a, "--ro-bind", f, f)
+			}
 		}
 	}
 	if s.temp == "" {
@@ -151,7 +159,9 @@ func bwrapArgs(s scene, p Policy, argv []string) ([]string, LaunchSpec) {
 	for _, f := range s.kept {
 		a = append(a, "--ro-bind", f, f)
 	}
-	a = append(a, "--ro-bind", s.launcher, launcherInside)
+	if s.inside != s.launcher {
+		a = append(a, "--ro-bind", s.launcher, s.inside)
+	}
 
 	// The workspace is bound in every mode: it may lie in /tmp.
 	if p.Mode == ReadOnly {
@@ -184,7 +194,7 @@ func bwrapArgs(s scene, p Policy, argv []string) ([]string, LaunchSpec) {
 	if dir == "" {
 		dir = p.Workspace
 	}
-	a = append(a, "--chdir", dir, "--", launcherInside, LaunchArg, strconv.Itoa(fd(pipes, InstructionsPipe)))
+	a = append(a, "--chdir", dir, "--", s.inside, LaunchArg, strconv.Itoa(fd(pipes, InstructionsPipe)))
 	return append(a, argv...), spec
 }
 

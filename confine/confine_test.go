@@ -452,7 +452,7 @@ func TestUnavailableNamesEachRung(t *testing.T) {
 
 func TestProfile(t *testing.T) {
 	s := scene{
-		launcher: "/opt/l", freshProc: true, procFiles: []string{"/proc/sys"}, emptied: []string{"/run"},
+		launcher: "/opt/l", inside: launcherInside, freshProc: true, procFiles: []string{"/proc/sys"}, emptied: []string{"/run"},
 		sockets: []string{"/opt/d.sock"}, pins: []string{"/tmp/w/.git"}, guarded: []string{"/tmp/w/.git/hooks"}, grants: []string{"/r/objects"},
 		maskDirs: []string{"/h/own"}, maskFiles: []string{"/h/key"}, landlock: 7,
 	}
@@ -462,7 +462,7 @@ func TestProfile(t *testing.T) {
 		return " " + strings.Join(a, " ") + " "
 	}
 	// in this order: a later mount covers an earlier one
-	order := []string{" --ro-bind / / ", " --dev /dev ", " --proc /proc ", " --ro-bind /proc/sys /proc/sys ", " --tmpfs /tmp ",
+	order := []string{" --ro-bind / / ", " --dev /dev ", " --proc /proc ", " --remount-ro /proc ", " --tmpfs /tmp ",
 		" --tmpfs /run ", " --ro-bind /opt/l /dev/guardproxy-launch ", " --bind /tmp/w /tmp/w ", " --bind /r/objects /r/objects ", " --bind /tmp/w/.git /tmp/w/.git ",
 		" --ro-bind /tmp/w/.git/hooks /tmp/w/.git/hooks ", " --ro-bind /dev/null /opt/d.sock ", " --ro-bind /dev/null /h/key ",
 		" --tmpfs /h/own --remount-ro /h/own ", " --remount-ro /run ", " --chdir /tmp/w ", " cmd --flag "}
@@ -489,6 +489,10 @@ func TestProfile(t *testing.T) {
 		{"read-only shows the workspace", " --ro-bind /tmp/w /tmp/w ", true, func() string { q := p; q.Mode = ReadOnly; return line(s, q) }},
 		{"an empty /tmp for each call", " --tmpfs /tmp ", true, func() string { return line(s, p) }},
 		{"a session's /tmp", " --bind /s/tmp /tmp ", true, func() string { r := s; r.temp = "/s/tmp"; return line(r, p) }},
+		{"without Landlock a process may write about itself", " --remount-ro /proc ", false, func() string { r := s; r.landlock = 0; return line(r, p) }},
+		{"and not about the kernel", " --ro-bind /proc/sys /proc/sys ", true, func() string { r := s; r.landlock = 0; return line(r, p) }},
+		{"a launcher that is seen inside is not bound", " --ro-bind /opt/l ", false, func() string { r := s; r.inside = r.launcher; return line(r, p) }},
+		{"and started by its own path", " -- /opt/l " + LaunchArg + " ", true, func() string { r := s; r.inside = r.launcher; return line(r, p) }},
 		{"the old /proc is left where a fresh one is refused", " --proc ", false, func() string { r := s; r.freshProc = false; return line(r, p) }},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -68,7 +68,7 @@ func probeOnce(r rung) (stale bool, err error) {
 		return false, err
 	}
 	p := Policy{Mode: WorkspaceWrite, Workspace: workspace, Masks: []string{own}}
-	prepared, err := r.prepare([]string{launcherFor(r), ProbeArg, string(text)}, p)
+	prepared, err := r.prepare([]string{launcherFor(r, p), ProbeArg, string(text)}, p)
 	if err != nil {
 		return false, err
 	}
@@ -94,12 +94,12 @@ func probeOnce(r rung) (stale bool, err error) {
 	return false, nil
 }
 
-// launcherFor is where the launcher is found by what r runs.
-func launcherFor(r rung) string {
-	if l, ok := r.(*landlock); ok {
-		return l.launcher
+// launcherFor is where the launcher is found by what r runs under p.
+func launcherFor(r rung, p Policy) string {
+	if b, ok := r.(*bubblewrap); ok {
+		return b.look(p).inside
 	}
-	return launcherInside
+	return r.runners()[0]
 }
 
 // probeDir makes a directory for the probe, where possible not in /tmp: there

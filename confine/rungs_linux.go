@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -325,7 +326,7 @@ func (b *bubblewrap) look(p Policy) scene {
 		cover = append(cover, "/proc/sysrq-trigger", "/proc/irq", "/proc/bus", "/proc/acpi")
 	}
 	for _, f := range cover {
-		if _, err := os.Lstat(f); err == nil {
+		if s.landlock == 0 && exists(f) {
 			s.procFiles = append(s.procFiles, f)
 		}
 	}
@@ -366,7 +367,28 @@ func (b *bubblewrap) look(p Policy) scene {
 			s.maskFiles = append(s.maskFiles, m)
 		}
 	}
+	s.inside = launcherInside
+	if shown(b.launcher) && !slices.ContainsFunc(slices.Concat(roots, s.emptied, s.sockets, s.maskDirs, s.maskFiles, []string{p.Workspace}, privateDirs),
+		func(d string) bool { return Within(b.launcher, d) }) {
+		s.inside = b.launcher // a mount less
+	}
 	return s
+}
+
+// privateDirs are those that a command under bubblewrap has its own of.
+var privateDirs = []string{"/tmp", "/dev", "/proc", "/sys"}
+
+// shown says whether anybody may execute the file at path, whatever user and
+// capabilities are left inside.
+func shown(path string) bool {
+	for at, need := path, fs.FileMode(0o005); ; at, need = filepath.Dir(at), 0o001 {
+		if st, err := os.Lstat(at); err != nil || st.Mode()&need != need {
+			return false
+		}
+		if at == "/" || at == "." {
+			return at == "/"
+		}
+	}
 }
 
 // identity notes what is at each path now, without following a link: the

@@ -3,6 +3,7 @@
 package confine
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -112,5 +113,60 @@ func TestThreads(t *testing.T) {
 	const nobodys = 1<<31 - 7
 	if n := threads(nobodys); n != 0 {
 		t.Errorf("%d threads of a user who has none", n)
+	}
+}
+
+// The launcher is started by its own path if that leads to it inside, for
+// anybody; otherwise it is bound to a place that does.
+func TestLauncherInside(t *testing.T) {
+	dir, err := os.MkdirTemp("/var/tmp", "confine-test-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	file := filepath.Join(dir, LauncherName)
+	workspace := filepath.Join(dir, "workspace")
+	if err := errors.Join(os.WriteFile(file, nil, 0o755), os.Mkdir(workspace, 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	temp, err := os.MkdirTemp("/tmp", "confine-test-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(temp) })
+	inTemp := filepath.Join(temp, LauncherName)
+	if err := errors.Join(os.Chmod(temp, 0o755), os.WriteFile(inTemp, nil, 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name      string
+		launcher  string
+		dir, file os.FileMode
+		p         Policy
+		own       bool
+	}{
+		{"as installed", file, 0o755, 0o755, Policy{Workspace: workspace}, true},
+		{"in /tmp", inTemp, 0o755, 0o755, Policy{Workspace: workspace}, false},
+		{"missing", file + "-missing", 0o755, 0o755, Policy{Workspace: workspace}, false},
+		{"in a directory of one user", file, 0o700, 0o755, Policy{Workspace: workspace}, false},
+		{"a file of one user", file, 0o755, 0o700, Policy{Workspace: workspace}, false},
+		{"in what is hidden", file, 0o755, 0o755, Policy{Workspace: workspace, Hidden: []string{dir}}, false},
+		{"hidden itself", file, 0o755, 0o755, Policy{Workspace: workspace, Masks: []string{file}}, false},
+		{"in the workspace", file, 0o755, 0o755, Policy{Workspace: dir}, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if err := errors.Join(os.Chmod(dir, c.dir), os.Chmod(file, c.file)); err != nil {
+				t.Fatal(err)
+			}
+			c.p.Mode = ReadOnly
+			b := bubblewrap{launcher: c.launcher, landlock: 7}
+			want := launcherInside
+			if c.own {
+				want = c.launcher
+			}
+			if got := b.look(c.p).inside; got != want {
+				t.Errorf("started as %s, want %s", got, want)
+			}
+		})
 	}
 }
