@@ -17,7 +17,7 @@ import (
 
 // BenchmarkSpawn is what it costs to run true: plain, under bwrap with the
 // profile that everybody uses, under the whole stack in a process that has it
-// ready, and by the command line, which starts from nothing. They take turns in
+// ready, and by the two command lines, which start from nothing. They take turns in
 // one loop, so that a busy machine is busy for all of them; the metrics are
 // medians of the times, and of the ratios in each round.
 func BenchmarkSpawn(b *testing.B) {
@@ -35,7 +35,8 @@ func BenchmarkSpawn(b *testing.B) {
 		launcher = ready // an ordinary user may have no Go to build it with
 	}
 	command := filepath.Join(filepath.Dir(launcher), "guardproxy")
-	for _, program := range []string{launcher, command} {
+	small := command + "-exec"
+	for _, program := range []string{launcher, command, small} {
 		build := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", program, "github.com/guardproxy/guardproxy/cmd/"+filepath.Base(program))
 		build.Env = append(os.Environ(), "CGO_ENABLED=0")
 		if _, err := os.Stat(program); err == nil {
@@ -83,6 +84,7 @@ func BenchmarkSpawn(b *testing.B) {
 			}
 			p.Close()
 		}},
+		{"exec", plain(small, "--workspace", workspace, "--session", "bench", "--", "true")},
 		{"cli", plain(command, "exec", "--workspace", workspace, "--session", "bench", "--", "true")},
 	}
 	times := make([][]time.Duration, len(contenders))

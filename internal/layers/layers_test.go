@@ -27,7 +27,7 @@ var rows = [][]string{
 	{"internal/rewrite", "internal/session", "internal/record", "internal/audit", "internal/config", "guards/wasm", "guards/examples", "guards/examples/no-root-delete", "internal/metrics", "guards/conformance", "guards/examples/delete-outside", "guards/examples/secrets"},
 	{"proxy", "cachecheck", "confine/run", "internal/control", "internal/fakemodel"},
 	{"internal/spawn", "internal/spawn/early"},
-	{"cmd/guardproxy", "cmd/guardproxy-launch", "internal/e2e", "internal/layers"},
+	{"cmd/guardproxy", "cmd/guardproxy-launch", "cmd/guardproxy-exec", "internal/e2e", "internal/layers"},
 }
 
 // pure packages take bytes and return bytes: no network, no files, no clock.

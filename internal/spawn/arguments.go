@@ -1,9 +1,13 @@
 package spawn
 
 import (
+	"context"
+	"os"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/guardproxy/guardproxy/internal/terminal"
 )
 
 // Most command lines of this verb are plain, and package kong takes longer to
@@ -12,16 +16,28 @@ import (
 // reads the tags of [Command]. Where both read a line, they agree (a test of the
 // command shows it).
 
-// Parse reads a command line without the program's name: "exec", flags, and the
-// command. It says whether the line is plain; only then the result counts, and
-// then its Config is "".
+// Main is guardproxy exec with these flags and this command, to the end of the
+// process. It returns if the line is not plain.
+func Main(args []string) {
+	command, plain := Parse(args)
+	if !plain {
+		return
+	}
+	// Where it is called from early the goroutine is bound to its thread, and
+	// would be slow to wake.
+	go func() {
+		err := command.Run(context.Background(), terminal.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}, nil)
+		os.Exit(terminal.Report(os.Stderr, err))
+	}()
+	select {}
+}
+
+// Parse reads flags and the command. It says whether the line is plain; only then
+// the result counts, and then its Config is "".
 func Parse(args []string) (Command, bool) {
 	c := Command{Mode: "workspace-write", Network: "none"}
-	if len(args) == 0 || args[0] != "exec" {
-		return c, false
-	}
 	seen := map[string]bool{}
-	for args = args[1:]; len(args) > 0; args = args[1:] {
+	for ; len(args) > 0; args = args[1:] {
 		if args[0] == "--" || !strings.HasPrefix(args[0], "-") {
 			break
 		}

@@ -37,8 +37,8 @@ import (
 // timeout(1) has it.
 const exitTimeout = 124
 
-// exitRunner is exec's exit code for a command that was not run.
-const exitRunner = 125
+// ExitRunner is exec's exit code for a command that was not run.
+const ExitRunner = 125
 
 // maxCaptured bounds what --json keeps of each stream, in bytes.
 const maxCaptured = 1 << 20
@@ -161,7 +161,7 @@ func (c *Command) Run(ctx context.Context, io terminal.Streams, settings func(fi
 	result, err := c.run(context.WithoutCancel(ctx), io, argv, settings, signals, &out)
 	if c.JSON {
 		if err := out.print(io.Out, result, err); err != nil {
-			return terminal.WithCode(exitRunner, err)
+			return terminal.WithCode(ExitRunner, err)
 		}
 	}
 	for _, h := range result.Held {
@@ -175,11 +175,11 @@ func (c *Command) Run(ctx context.Context, io terminal.Streams, settings func(fi
 	}
 	switch {
 	case err != nil:
-		return terminal.WithCode(exitRunner, err)
+		return terminal.WithCode(ExitRunner, err)
 	case result.TimedOut:
 		return terminal.WithCode(exitTimeout, fmt.Errorf("exec: the command did not end within %v and was stopped", c.Timeout))
 	case result.Unknown:
-		return terminal.WithCode(exitRunner, terminal.WithHint(errors.New("exec: the exit status of the command was lost"),
+		return terminal.WithCode(ExitRunner, terminal.WithHint(errors.New("exec: the exit status of the command was lost"),
 			"it ran; look at what it did before you repeat it"))
 	case result.ExitCode != 0:
 		return terminal.WithCode(result.ExitCode, nil)

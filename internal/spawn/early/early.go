@@ -14,29 +14,17 @@
 package early
 
 import (
-	"context"
 	"os"
 
 	"github.com/guardproxy/guardproxy/confine/launch"
 	"github.com/guardproxy/guardproxy/internal/spawn"
-	"github.com/guardproxy/guardproxy/internal/terminal"
 )
 
 func init() {
 	if launch.Is(os.Args) {
 		launch.Main() // inside of the sandbox: this process becomes the command
 	}
-	if len(os.Args) == 0 {
-		return
+	if len(os.Args) > 1 && os.Args[1] == "exec" {
+		spawn.Main(os.Args[2:])
 	}
-	command, plain := spawn.Parse(os.Args[1:])
-	if !plain {
-		return
-	}
-	// The goroutine that initialises packages is bound to its thread, and
-	// would be slow to wake.
-	go func() {
-		os.Exit(terminal.Report(os.Stderr, command.Run(context.Background(), terminal.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}, nil)))
-	}()
-	select {}
 }
