@@ -184,10 +184,14 @@ func bwrapArgs(s scene, p Policy, argv []string) ([]string, LaunchSpec) {
 		a = append(a, "--ro-bind", "/dev/null", f)
 	}
 	for _, d := range s.maskDirs {
-		a = append(a, "--tmpfs", d, "--remount-ro", d)
+		a = append(a, "--tmpfs", d)
 	}
-	for _, d := range s.emptied {
-		a = append(a, "--remount-ro", d)
+	if s.landlock == 0 {
+		// Nothing of the host is in them; that nothing is put there either is
+		// Landlock's, and where there is none a flag's.
+		for _, d := range slices.Concat(s.emptied, s.maskDirs) {
+			a = append(a, "--remount-ro", d)
+		}
 	}
 
 	dir := p.Dir

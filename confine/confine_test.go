@@ -465,7 +465,7 @@ func TestProfile(t *testing.T) {
 	order := []string{" --ro-bind / / ", " --dev /dev ", " --proc /proc ", " --remount-ro /proc ", " --tmpfs /tmp ",
 		" --tmpfs /run ", " --ro-bind /opt/l /dev/guardproxy-launch ", " --bind /tmp/w /tmp/w ", " --bind /r/objects /r/objects ", " --bind /tmp/w/.git /tmp/w/.git ",
 		" --ro-bind /tmp/w/.git/hooks /tmp/w/.git/hooks ", " --ro-bind /dev/null /opt/d.sock ", " --ro-bind /dev/null /h/key ",
-		" --tmpfs /h/own --remount-ro /h/own ", " --remount-ro /run ", " --chdir /tmp/w ", " cmd --flag "}
+		" --tmpfs /h/own ", " --chdir /tmp/w ", " cmd --flag "}
 	rest := line(s, p)
 	for _, want := range order {
 		i := strings.Index(rest, want)
@@ -490,6 +490,7 @@ func TestProfile(t *testing.T) {
 		{"an empty /tmp for each call", " --tmpfs /tmp ", true, func() string { return line(s, p) }},
 		{"a session's /tmp", " --bind /s/tmp /tmp ", true, func() string { r := s; r.temp = "/s/tmp"; return line(r, p) }},
 		{"without Landlock a process may write about itself", " --remount-ro /proc ", false, func() string { r := s; r.landlock = 0; return line(r, p) }},
+		{"where Landlock is not, a flag keeps covers empty", " --tmpfs /h/own --remount-ro /run --remount-ro /h/own ", true, func() string { r := s; r.landlock = 0; return line(r, p) }},
 		{"and not about the kernel", " --ro-bind /proc/sys /proc/sys ", true, func() string { r := s; r.landlock = 0; return line(r, p) }},
 		{"a launcher that is seen inside is not bound", " --ro-bind /opt/l ", false, func() string { r := s; r.inside = r.launcher; return line(r, p) }},
 		{"and started by its own path", " -- /opt/l " + LaunchArg + " ", true, func() string { r := s; r.inside = r.launcher; return line(r, p) }},
@@ -515,5 +516,14 @@ func TestLandlockMissesLessAndLess(t *testing.T) {
 	}
 	if len(landlockMissing(maxLandlock)) == 0 {
 		t.Error("landlock alone is never full")
+	}
+}
+
+// What is noted of the system's directories is what looking each of them up says.
+func TestRealSharedDirs(t *testing.T) {
+	for i, d := range sharedDirs {
+		if got, want := realSharedDirs()[i], resolved(d); got != want {
+			t.Errorf("%s is %s, want %s", d, got, want)
+		}
 	}
 }

@@ -38,11 +38,17 @@ var sharedDirs = []string{"/bin", "/boot", "/dev", "/etc", "/home", "/lib", "/li
 	"/var/mail", "/var/opt", "/var/spool", "/var/tmp"}
 
 // realSharedDirs are sharedDirs without symbolic links, in the same order. They
-// are looked up once: whoever changes them is root.
+// are looked up once: whoever changes them is root. What a directory lies in
+// stands before it in the list, or is the root.
 var realSharedDirs = sync.OnceValue(func() []string {
+	known := make(map[string]string, len(sharedDirs))
 	real := make([]string, len(sharedDirs))
 	for i, d := range sharedDirs {
-		real[i] = resolved(d)
+		real[i] = filepath.Join("/", known[filepath.Dir(d)], filepath.Base(d))
+		if st, err := os.Lstat(real[i]); err == nil && st.Mode()&os.ModeSymlink != 0 {
+			real[i] = resolved(real[i])
+		}
+		known[d] = real[i]
 	}
 	return real
 })

@@ -106,9 +106,9 @@ func killChild(pid, parent int) {
 		return
 	}
 	defer unix.Close(fd)
-	text, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
+	text := contents("/proc/" + strconv.Itoa(pid) + "/status")
 	for _, p := range []int{parent, os.Getpid()} { // its parent may have gone meanwhile
-		if strings.Contains(string(text), "\nPPid:\t"+strconv.Itoa(p)+"\n") {
+		if strings.Contains(text, "\nPPid:\t"+strconv.Itoa(p)+"\n") {
 			unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0)
 			return
 		}
@@ -139,12 +139,33 @@ func children(of int) []int {
 	dir := "/proc/" + strconv.Itoa(of) + "/task/"
 	tasks, _ := os.ReadDir(dir)
 	for _, t := range tasks {
-		text, _ := os.ReadFile(dir + t.Name() + "/children")
-		for _, f := range strings.Fields(string(text)) {
+		for _, f := range strings.Fields(contents(dir + t.Name() + "/children")) {
 			if pid, err := strconv.Atoi(f); err == nil {
 				pids = append(pids, pid)
 			}
 		}
 	}
 	return pids
+}
+
+// contents reads a file of /proc, as far as it can be read. It is called for each
+// thread while a command line waits, and os.ReadFile would try to have such a
+// file polled first.
+func contents(path string) string {
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return ""
+	}
+	defer unix.Close(fd)
+	var text []byte
+	for buf := make([]byte, 4096); ; {
+		n, err := unix.Read(fd, buf)
+		if err == unix.EINTR {
+			continue
+		}
+		if n <= 0 || err != nil {
+			return string(text)
+		}
+		text = append(text, buf[:n]...)
+	}
 }
