@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/guardproxy/guardproxy/confine"
 	"github.com/guardproxy/guardproxy/confine/run"
@@ -174,3 +175,66 @@ func TestFailedAttempt(t *testing.T) {
 		t.Errorf("what is known by now is attempted again: %+v", again.Enforcement)
 	}
 }
+
+// A runner that nothing is known of gets a limited time until the command runs:
+// one that hangs is ended, and is a failure that something else may follow.
+func TestAttemptThatHangs(t *testing.T) {
+	f := newField(t)
+	launcher := filepath.Join(filepath.Dir(f.workspace), "launcher")
+	f.write(launcher, "#!/bin/sh\nexec sleep 1000\n")
+	if err := os.Chmod(launcher, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	p, err := confine.New(confine.Options{Launcher: launcher}).Attempt([]string{"touch", "ran"}, f.policy)
+	if err != nil || !p.Unproven() {
+		lacks(t, "bubblewrap", "nothing is attempted here: %v", err)
+	}
+	defer p.Close()
+	over := make(chan time.Time, 1)
+	over <- time.Time{}
+	run.ReadyWhen(t, over)
+	_, err = run.Run(context.Background(), p, run.Options{})
+	var failure *run.Failure
+	if !errors.As(err, &failure) {
+		t.Errorf("got %v, want a failure", err)
+	}
+	if _, err := os.Lstat(filepath.Join(f.workspace, "ran")); err == nil {
+		t.Error("the command ran")
+	}
+}
+
+// The command itself may take longer than that.
+func TestAttemptOfLongCommand(t *testing.T) {
+	f := newField(t)
+	proven, err := confine.New(confine.Options{Self: true}).Confine([]string{"true"}, f.policy)
+	if err != nil || proven.Enforcement.Level != confine.Full {
+		lacks(t, "bubblewrap", "commands are not fully confined here: %+v, %v", proven.Enforcement, err)
+	}
+	proven.Close()
+	p, err := confine.New(confine.Options{Self: true}).Attempt([]string{"sh", "-c", "echo up; read line; exit 7"}, f.policy)
+	if err != nil || !p.Unproven() {
+		t.Fatalf("it is not attempted: %v", err)
+	}
+	defer p.Close()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	defer w.Close()
+	over := make(chan time.Time)
+	run.ReadyWhen(t, over)
+	up := writes(func(text string) {
+		over <- time.Time{} // is taken at once, and not again
+		w.WriteString("line\n")
+	})
+	got, err := run.Run(context.Background(), p, run.Options{Stdin: r, Stdout: up})
+	if err != nil || got.ExitCode != 7 {
+		t.Errorf("%+v, %v, want exit code 7", got, err)
+	}
+}
+
+// writes is a writer that calls itself.
+type writes func(string)
+
+func (w writes) Write(p []byte) (int, error) { w(string(p)); return len(p), nil }

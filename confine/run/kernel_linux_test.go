@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/guardproxy/guardproxy/confine"
+	"github.com/guardproxy/guardproxy/confine/run"
 )
 
 // Machines that this one is not: a kernel with an older Landlock or none, one
@@ -105,44 +106,17 @@ func seccomp(p []unix.SockFilter, flags uintptr) (int, error) {
 	return int(fd), nil
 }
 
-// answerABI answers what the filter of fakeABIArg holds, until nobody is left.
-func answerABI(listener, abi int) {
-	type notification struct {
-		id         uint64
-		pid, flags uint32
-		nr         int32
-		arch       uint32
-		ip         uint64
-		args       [6]uint64
+// answerABI answers what the filter of fakeABIArg holds.
+func answerABI(args [6]uint64, abi int) (int64, unix.Errno) {
+	switch {
+	case abi == 0:
+		return 0, unix.EOPNOTSUPP // off on the kernel's command line
+	case args[2] == 2 && abi < 7:
+		return 0, unix.EINVAL // errata can't be asked for yet
+	case args[2] == 2:
+		return 7, 0
 	}
-	type answer struct {
-		id    uint64
-		val   int64
-		errno int32
-		flags uint32
-	}
-	for {
-		poll := []unix.PollFd{{Fd: int32(listener), Events: unix.POLLIN}}
-		if _, err := unix.Poll(poll, -1); err == unix.EINTR {
-			continue
-		} else if err != nil || poll[0].Revents&unix.POLLIN == 0 {
-			return
-		}
-		var n notification
-		if _, _, e := unix.Syscall(unix.SYS_IOCTL, uintptr(listener), 0xc0502100, uintptr(unsafe.Pointer(&n))); e != 0 {
-			continue
-		}
-		a := answer{id: n.id, val: int64(abi)}
-		switch {
-		case abi == 0:
-			a.val, a.errno = 0, -int32(unix.EOPNOTSUPP) // off on the kernel's command line
-		case n.args[2] == 2 && abi < 7:
-			a.val, a.errno = 0, -int32(unix.EINVAL) // errata can't be asked for yet
-		case n.args[2] == 2:
-			a.val = 7
-		}
-		unix.Syscall(unix.SYS_IOCTL, uintptr(listener), 0xc0182101, uintptr(unsafe.Pointer(&a)))
-	}
+	return int64(abi), 0
 }
 
 // selfFor puts this program where any user can run it.
@@ -193,15 +167,12 @@ func diagnoseIn(t *testing.T, path string, attr *syscall.SysProcAttr, abi int, w
 		defer theirs.Close()
 		go func() {
 			defer unix.Close(pair[0])
-			rights := make([]byte, unix.CmsgSpace(4))
-			_, n, _, _, err := unix.Recvmsg(pair[0], make([]byte, 1), rights, unix.MSG_CMSG_CLOEXEC)
-			if err != nil || n == 0 {
+			listener, err := run.ReceiveListener(pair[0])
+			if err != nil {
 				return
 			}
-			messages, _ := unix.ParseSocketControlMessage(rights[:n])
-			fds, _ := unix.ParseUnixRights(&messages[0])
-			answerABI(fds[0], abi)
-			unix.Close(fds[0])
+			defer unix.Close(listener)
+			run.AnswerCalls(listener, func(args [6]uint64) (int64, unix.Errno) { return answerABI(args, abi) })
 		}()
 	}
 	out, err := cmd.Output()

@@ -2,6 +2,7 @@ package run
 
 import (
 	"bytes"
+	"cmp"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -49,21 +50,12 @@ func (c *call) answerRenames(socket *os.File) {
 	if err != nil {
 		return
 	}
-	listener := -1
+	listener, err := -1, error(unix.EAGAIN)
 	conn.Read(func(fd uintptr) bool {
-		rights := make([]byte, unix.CmsgSpace(4))
-		_, n, _, _, err := unix.Recvmsg(int(fd), make([]byte, 1), rights, unix.MSG_CMSG_CLOEXEC)
-		if err == unix.EAGAIN {
-			return false
-		}
-		if messages, e := unix.ParseSocketControlMessage(rights[:n]); err == nil && e == nil && len(messages) > 0 {
-			if fds, e := unix.ParseUnixRights(&messages[0]); e == nil && len(fds) == 1 {
-				listener = fds[0]
-			}
-		}
-		return true
+		listener, err = receiveListener(int(fd))
+		return err != unix.EAGAIN
 	})
-	if listener < 0 {
+	if err != nil {
 		return
 	}
 	defer unix.Close(listener)
@@ -74,14 +66,54 @@ func (c *call) answerRenames(socket *os.File) {
 			configs[[2]uint64{st.Dev, st.Ino}] = filepath.Dir(config)
 		}
 	}
+	over := func() bool {
+		select {
+		case <-c.exited: // before Linux 5.8 nothing hangs up
+			return true
+		default:
+			return false
+		}
+	}
+	answerCalls(listener, over, func(n notification) answer {
+		config := renamed(n, configs)
+		if config == "" {
+			return answer{flags: letThrough}
+		}
+		if err := c.prepared.Propose(config); err != nil {
+			c.refused = append(c.refused, err)
+			return answer{errno: -int32(unix.EPERM)}
+		}
+		return answer{}
+	})
+}
+
+// receiveListener receives the one descriptor that somebody sends through socket.
+func receiveListener(socket int) (int, error) {
+	rights := make([]byte, unix.CmsgSpace(4))
+	_, n, _, _, err := unix.Recvmsg(socket, make([]byte, 1), rights, unix.MSG_CMSG_CLOEXEC)
+	if err != nil {
+		return -1, err
+	}
+	messages, err := unix.ParseSocketControlMessage(rights[:n])
+	if err != nil || len(messages) == 0 {
+		return -1, cmp.Or(err, error(unix.ENOMSG))
+	}
+	fds, err := unix.ParseUnixRights(&messages[0])
+	if err != nil || len(fds) != 1 {
+		return -1, cmp.Or(err, error(unix.ENOMSG))
+	}
+	return fds[0], nil
+}
+
+// answerCalls answers each call that a filter's listener holds, until no process
+// is left that the filter holds, or over says that nobody waits any more.
+func answerCalls(listener int, over func() bool, judge func(notification) answer) {
 	for {
 		// A listener whose last process has gone hangs up.
 		poll := []unix.PollFd{{Fd: int32(listener), Events: unix.POLLIN}}
 		n, err := unix.Poll(poll, 500)
-		select {
-		case <-c.exited: // before Linux 5.8 nothing hangs up
+		if over() {
 			return
-		default:
 		}
 		if n == 0 && err == nil || err == unix.EINTR {
 			continue
@@ -96,14 +128,8 @@ func (c *call) answerRenames(socket *os.File) {
 			}
 			return
 		}
-		a := answer{id: held.id, flags: letThrough}
-		if config := renamed(held, configs); config != "" {
-			a.flags = 0
-			if err := c.prepared.Propose(config); err != nil {
-				c.refused = append(c.refused, err)
-				a.errno = -int32(unix.EPERM)
-			}
-		}
+		a := judge(held)
+		a.id = held.id
 		unix.Syscall(unix.SYS_IOCTL, uintptr(listener), notifSend, uintptr(unsafe.Pointer(&a)))
 	}
 }

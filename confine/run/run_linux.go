@@ -39,9 +39,9 @@ func Run(ctx context.Context, p confine.Prepared, o Options) (Result, error) {
 	o.Stderr = h
 	var notReady <-chan time.Time
 	if p.Unproven() {
-		t := time.NewTimer(readyTime)
-		defer t.Stop()
-		notReady = t.C
+		limit, stop := readyLimit()
+		defer stop()
+		notReady = limit
 	}
 	c.cmd = exec.Command(p.Argv[0], p.Argv[1:]...)
 	c.cmd.Env, c.cmd.Dir = p.Env, p.Dir
@@ -325,6 +325,12 @@ func exitCode(s *os.ProcessState) (int, bool) {
 // readyTime is how long an unproven runner may take until it is ready, as long
 // as a probe has.
 const readyTime = 10 * time.Second
+
+// readyLimit starts to wait for that time. Tests say themselves when it is over.
+var readyLimit = func() (over <-chan time.Time, stop func() bool) {
+	t := time.NewTimer(readyTime)
+	return t.C, t.Stop
+}
 
 // held is a writer that waits for the command: what comes before it is ready is
 // its runner's, and kept here if it never gets ready. The process behind goes on

@@ -835,24 +835,10 @@ func TestAsOrdinaryUser(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("not root: the other tests are it")
 	}
-	base, err := os.MkdirTemp("/var/tmp", "run-test-user-")
-	if err != nil {
-		t.Skipf("no place that another user can read: %v", err)
-	}
-	t.Cleanup(func() { os.RemoveAll(base) })
-	self, err := os.ReadFile("/proc/self/exe")
-	if err != nil {
+	binary := selfFor(t)
+	home := filepath.Join(filepath.Dir(binary), "home")
+	if err := errors.Join(os.Mkdir(home, 0o755), os.Chown(home, nobody, nobody)); err != nil {
 		t.Fatal(err)
-	}
-	binary, home := filepath.Join(base, "run.test"), filepath.Join(base, "home")
-	for _, err := range []error{
-		os.Chmod(base, 0o755),
-		os.WriteFile(binary, self, 0o755),
-		os.Mkdir(home, 0o755), os.Chown(home, nobody, nobody),
-	} {
-		if err != nil {
-			t.Fatal(err)
-		}
 	}
 	cmd := exec.Command(binary, "-test.v", "-test.run=^Test", "-test.skip=^(TestAsOrdinaryUser|TestTable)$", "-test.timeout=8m", fmt.Sprint("-escapes=", *allEscapes))
 	cmd.Dir = home
