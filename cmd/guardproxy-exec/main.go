@@ -21,7 +21,9 @@ func main() {
 	if launch.Is(os.Args) {
 		launch.Main() // inside of the sandbox: this process becomes the command
 	}
-	spawn.Main(os.Args[1:])
+	if command, plain := spawn.Parse(os.Args[1:]); plain {
+		command.Main()
+	}
 	os.Exit(terminal.Report(os.Stderr, terminal.WithCode(spawn.ExitRunner, handOver(os.Args[1:]))))
 }
 

@@ -16,20 +16,10 @@ import (
 // reads the tags of [Command]. Where both read a line, they agree (a test of the
 // command shows it).
 
-// Main is guardproxy exec with these flags and this command, to the end of the
-// process. It returns if the line is not plain.
-func Main(args []string) {
-	command, plain := Parse(args)
-	if !plain {
-		return
-	}
-	// Where it is called from early the goroutine is bound to its thread, and
-	// would be slow to wake.
-	go func() {
-		err := command.Run(context.Background(), terminal.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}, nil)
-		os.Exit(terminal.Report(os.Stderr, err))
-	}()
-	select {}
+// Main is c as a whole process. It does not return.
+func (c *Command) Main() {
+	err := c.Run(context.Background(), terminal.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}, nil)
+	os.Exit(terminal.Report(os.Stderr, err))
 }
 
 // Parse reads flags and the command. It says whether the line is plain; only then

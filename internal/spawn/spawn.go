@@ -123,7 +123,7 @@ type Settings struct {
 	Env                        confine.EnvRules
 }
 
-// Run is the verb. settings reads the file that c.Config names; it may be nil if
+// Run is the verb, for a process that ends with it. settings reads the file that c.Config names; it may be nil if
 // that is "".
 func (c *Command) Run(ctx context.Context, io terminal.Streams, settings func(file string) (Settings, error)) error {
 	argv := c.Argv
@@ -147,7 +147,7 @@ func (c *Command) Run(ctx context.Context, io terminal.Streams, settings func(fi
 		}
 	}
 	// Signals are the command's: none of them ends this process, which has to
-	// see the command end.
+	// see the command end. That stays so, since it ends then itself.
 	signals := make(chan os.Signal, 16)
 	for _, s := range forwarded {
 		// nohup stays nohup. A shell starts what goes to the background deaf to
@@ -156,7 +156,6 @@ func (c *Command) Run(ctx context.Context, io terminal.Streams, settings func(fi
 			signal.Notify(signals, s)
 		}
 	}
-	defer signal.Stop(signals)
 	out := Report{Mode: c.Mode, Network: c.Network}
 	result, err := c.run(context.WithoutCancel(ctx), io, argv, settings, signals, &out)
 	if c.JSON {

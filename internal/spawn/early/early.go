@@ -24,7 +24,13 @@ func init() {
 	if launch.Is(os.Args) {
 		launch.Main() // inside of the sandbox: this process becomes the command
 	}
-	if len(os.Args) > 1 && os.Args[1] == "exec" {
-		spawn.Main(os.Args[2:])
+	if len(os.Args) < 2 || os.Args[1] != "exec" {
+		return
+	}
+	if command, plain := spawn.Parse(os.Args[2:]); plain {
+		// Packages are initialised on a goroutine that is bound to its thread,
+		// and slow to wake.
+		go command.Main()
+		select {}
 	}
 }
