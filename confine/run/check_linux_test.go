@@ -211,7 +211,7 @@ func TestAttemptOfLongCommand(t *testing.T) {
 		lacks(t, "bubblewrap", "commands are not fully confined here: %+v, %v", proven.Enforcement, err)
 	}
 	proven.Close()
-	p, err := confine.New(confine.Options{Self: true}).Attempt([]string{"sh", "-c", "echo up; read line; exit 7"}, f.policy)
+	p, err := confine.New(confine.Options{Self: true}).Attempt([]string{"sh", "-c", "echo up >&2; read line; exit 7"}, f.policy)
 	if err != nil || !p.Unproven() {
 		t.Fatalf("it is not attempted: %v", err)
 	}
@@ -224,11 +224,12 @@ func TestAttemptOfLongCommand(t *testing.T) {
 	defer w.Close()
 	over := make(chan time.Time)
 	run.ReadyWhen(t, over)
+	// What comes on stderr comes once it is known that the command runs.
 	up := writes(func(text string) {
 		over <- time.Time{} // is taken at once, and not again
 		w.WriteString("line\n")
 	})
-	got, err := run.Run(context.Background(), p, run.Options{Stdin: r, Stdout: up})
+	got, err := run.Run(context.Background(), p, run.Options{Stdin: r, Stderr: up})
 	if err != nil || got.ExitCode != 7 {
 		t.Errorf("%+v, %v, want exit code 7", got, err)
 	}
