@@ -42,6 +42,7 @@ func TestScripts(t *testing.T) {
 			e.Setenv("HOME", e.WorkDir+"/home")
 			e.Setenv("TRANSCRIPTS", root+"/testdata/transcripts")
 			e.Setenv("DOCS", root+"/docs")
+			e.Setenv("GUARDPROXY_REQUIRE", os.Getenv("GUARDPROXY_REQUIRE"))
 			for _, v := range []string{"XDG_STATE_HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME"} {
 				e.Setenv(v, "")
 			}

@@ -81,6 +81,7 @@ apart.
 
 SIGINT (Ctrl-C), SIGQUIT, SIGTERM, SIGHUP, SIGUSR1 and SIGUSR2 to guardproxy are
 passed on to the command. After SIGTERM or SIGHUP it has ten seconds to end.
+SIGTSTP (Ctrl-Z) stops both, and SIGCONT wakes them.
 
 --json prints: exit_code (null if unknown), signal, exit_status_unknown,
 timed_out, runner, enforcement (full or partial), not_enforced (a list), denial
@@ -99,7 +100,23 @@ func Chain(runner []string) *confine.Chain {
 }
 
 // forwarded are the signals that a command gets when this process does.
-var forwarded = []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2}
+var forwarded = []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGTSTP, syscall.SIGCONT}
+
+// relay passes on what this process catches. A command in a session of its own
+// does not hear a terminal's Ctrl-Z, and SIGTSTP would not stop it there, since
+// nobody controls its jobs: it gets SIGSTOP, and then this process stops as its
+// shell expects. SIGCONT wakes both.
+func relay(caught <-chan os.Signal, to chan<- os.Signal) {
+	for s := range caught {
+		if s != syscall.SIGTSTP {
+			to <- s
+			continue
+		}
+		to <- syscall.SIGSTOP
+		to <- nil // taken when the one before has been passed on
+		syscall.Kill(os.Getpid(), syscall.SIGSTOP)
+	}
+}
 
 // homes is the user's home directory by the user database. $HOME may be unset,
 // or say something else.
@@ -148,14 +165,15 @@ func (c *Command) Run(ctx context.Context, io terminal.Streams, settings func(fi
 	}
 	// Signals are the command's: none of them ends this process, which has to
 	// see the command end. That stays so, since it ends then itself.
-	signals := make(chan os.Signal, 16)
+	caught, signals := make(chan os.Signal, 16), make(chan os.Signal)
 	for _, s := range forwarded {
 		// nohup stays nohup. A shell starts what goes to the background deaf to
 		// SIGINT, too, and that is for Ctrl-C: who sends it means the command.
 		if s == os.Interrupt || !signal.Ignored(s) {
-			signal.Notify(signals, s)
+			signal.Notify(caught, s)
 		}
 	}
+	go relay(caught, signals)
 	out := Report{Mode: c.Mode, Network: c.Network}
 	result, err := c.run(context.WithoutCancel(ctx), io, argv, settings, signals, &out)
 	if c.JSON {
