@@ -5,10 +5,12 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/guardproxy/guardproxy/confine/launch"
+	"github.com/guardproxy/guardproxy/internal/machine"
 )
 
 func TestMain(m *testing.M) {
@@ -27,7 +29,9 @@ func TestMain(m *testing.M) {
 // guardproxy exec is held by the scripts of cmd/guardproxy.
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
-		Dir: "testdata",
+		Dir:       "testdata",
+		Deadline:  time.Now().Add(2 * time.Minute),
+		Condition: machine.Has,
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("HOME", e.WorkDir+"/home")
 			for _, v := range []string{"XDG_STATE_HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME"} {

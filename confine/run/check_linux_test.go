@@ -15,6 +15,7 @@ import (
 
 	"github.com/guardproxy/guardproxy/confine"
 	"github.com/guardproxy/guardproxy/confine/run"
+	"github.com/guardproxy/guardproxy/internal/machine"
 )
 
 // A sandbox that turns out to hold less, or more, than it should runs nothing.
@@ -102,11 +103,11 @@ func TestAttempt(t *testing.T) {
 	f := newField(t)
 	proven, err := confine.New(confine.Options{Self: true}).Confine([]string{"true"}, f.policy)
 	if err != nil {
-		lacks(t, "bubblewrap", "nothing confines here: %v", err)
+		machine.Lacks(t, "bubblewrap", "nothing confines here: %v", err)
 	}
 	defer proven.Close()
 	if proven.Enforcement.Level != confine.Full {
-		lacks(t, "bubblewrap", "commands are not fully confined here: %+v", proven.Enforcement)
+		machine.Lacks(t, "bubblewrap", "commands are not fully confined here: %+v", proven.Enforcement)
 	}
 	p, err := confine.New(confine.Options{Self: true}).Attempt([]string{"sh", "-c", "echo said >&2; touch inside; touch " + f.outside + "/made"}, f.policy)
 	if err != nil {
@@ -136,7 +137,7 @@ func TestAttempt(t *testing.T) {
 // probes decide.
 func TestFailedAttempt(t *testing.T) {
 	if os.Geteuid() != 0 {
-		lacks(t, "root", "only root's own bwrap is taken from a path")
+		machine.Lacks(t, machine.Root, "only root's own bwrap is taken from a path")
 	}
 	f := newField(t)
 	bin := t.TempDir()
@@ -160,7 +161,7 @@ func TestFailedAttempt(t *testing.T) {
 	}
 	next, err := chain.Confine([]string{"touch", "ran"}, f.policy)
 	if err != nil {
-		lacks(t, "landlock", "Landlock does not work here: %v", err)
+		machine.Lacks(t, "landlock", "Landlock does not work here: %v", err)
 	}
 	defer next.Close()
 	if next.Unproven() || next.Enforcement.Runner != "landlock" || len(next.Enforcement.Passed) != 1 {
@@ -187,7 +188,7 @@ func TestAttemptThatHangs(t *testing.T) {
 	}
 	p, err := confine.New(confine.Options{Launcher: launcher}).Attempt([]string{"touch", "ran"}, f.policy)
 	if err != nil || !p.Unproven() {
-		lacks(t, "bubblewrap", "nothing is attempted here: %v", err)
+		machine.Lacks(t, "bubblewrap", "nothing is attempted here: %v", err)
 	}
 	defer p.Close()
 	over := make(chan time.Time, 1)
@@ -208,7 +209,7 @@ func TestAttemptOfLongCommand(t *testing.T) {
 	f := newField(t)
 	proven, err := confine.New(confine.Options{Self: true}).Confine([]string{"true"}, f.policy)
 	if err != nil || proven.Enforcement.Level != confine.Full {
-		lacks(t, "bubblewrap", "commands are not fully confined here: %+v, %v", proven.Enforcement, err)
+		machine.Lacks(t, "bubblewrap", "commands are not fully confined here: %+v, %v", proven.Enforcement, err)
 	}
 	proven.Close()
 	p, err := confine.New(confine.Options{Self: true}).Attempt([]string{"sh", "-c", "echo up >&2; read line; exit 7"}, f.policy)

@@ -24,6 +24,7 @@ import (
 
 	"github.com/guardproxy/guardproxy/confine"
 	"github.com/guardproxy/guardproxy/confine/run"
+	"github.com/guardproxy/guardproxy/internal/machine"
 )
 
 // The escape battery: every attempt of escape_attempts_linux_test.go under every
@@ -176,7 +177,7 @@ func openTerminal(t *testing.T) (master, slave *os.File) {
 	t.Helper()
 	fd, err := unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
 	if err != nil {
-		t.Skipf("no terminal can be made: %v", err)
+		machine.Lacks(t, "terminals", "none can be made: %v", err)
 	}
 	master = os.NewFile(uintptr(fd), "terminal")
 	t.Cleanup(func() { master.Close() })
@@ -188,7 +189,7 @@ func openTerminal(t *testing.T) (master, slave *os.File) {
 		slave, err = os.OpenFile(fmt.Sprint("/dev/pts/", n), os.O_RDWR|unix.O_NOCTTY, 0)
 	}
 	if err != nil {
-		t.Skipf("no terminal can be made: %v", err)
+		machine.Lacks(t, "terminals", "none can be made: %v", err)
 	}
 	t.Cleanup(func() { slave.Close() })
 	return master, slave

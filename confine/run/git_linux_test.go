@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/guardproxy/guardproxy/confine/run"
+	"github.com/guardproxy/guardproxy/internal/machine"
 )
 
 // git does its ordinary work under every rung, and what it would run later stays
@@ -17,9 +18,7 @@ import (
 
 func needGit(t *testing.T) {
 	t.Helper()
-	if _, err := exec.LookPath("git"); err != nil {
-		lacks(t, "git", "git is not installed")
-	}
+	machine.Needs(t, "git")
 	t.Setenv("GIT_CONFIG_GLOBAL", "/dev/null")
 	t.Setenv("GIT_CONFIG_SYSTEM", "/dev/null")
 }

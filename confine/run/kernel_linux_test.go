@@ -20,6 +20,7 @@ import (
 
 	"github.com/guardproxy/guardproxy/confine"
 	"github.com/guardproxy/guardproxy/confine/run"
+	"github.com/guardproxy/guardproxy/internal/machine"
 )
 
 // Machines that this one is not: a kernel with an older Landlock or none, one
@@ -124,7 +125,7 @@ func selfFor(t *testing.T) string {
 	t.Helper()
 	base, err := os.MkdirTemp("/var/tmp", "run-test-kernel-")
 	if err != nil {
-		t.Skipf("no place that another user can read: %v", err)
+		machine.Lacks(t, "/var/tmp", "%v", err)
 	}
 	t.Cleanup(func() { os.RemoveAll(base) })
 	text, err := os.ReadFile("/proc/self/exe")
@@ -177,7 +178,7 @@ func diagnoseIn(t *testing.T, path string, attr *syscall.SysProcAttr, abi int, w
 	}
 	out, err := cmd.Output()
 	if exit, ok := err.(*exec.ExitError); ok && exit.ExitCode() == 77 {
-		t.Skipf("such a machine can't be made of this one")
+		machine.Lacks(t, "namespaces", "such a machine can't be made of this one")
 	}
 	var d confine.Diagnosis
 	if err == nil {
@@ -198,7 +199,7 @@ func works(t *testing.T, runner string) confine.Diagnosis {
 			return d
 		}
 	}
-	lacks(t, runner, "%s does not work here: %+v", runner, d.Rungs)
+	machine.Lacks(t, runner, "%s does not work here: %+v", runner, d.Rungs)
 	return d
 }
 
@@ -265,10 +266,10 @@ func TestOtherMachines(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if c.root && !root {
-				t.Skip("takes root to make")
+				machine.Lacks(t, machine.Root, "to make such a machine")
 			}
 			if c.runner == "bubblewrap" && own.Runner != "bubblewrap" {
-				lacks(t, "bubblewrap", "bubblewrap does not work here")
+				machine.Lacks(t, "bubblewrap", "bubblewrap does not work here")
 			}
 			d := diagnoseIn(t, c.path, c.attr, 0, c.wrapper...)
 			if d.Runner != c.runner || d.Level != c.level {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/guardproxy/guardproxy/confine/run"
+	"github.com/guardproxy/guardproxy/internal/machine"
 )
 
 //go:embed testdata/ordinary.tsv
@@ -77,7 +78,7 @@ func TestOrdinaryWork(t *testing.T) {
 	}
 	bash, err := exec.LookPath("bash")
 	if err != nil {
-		lacks(t, "bash", "bash is not installed")
+		machine.Lacks(t, "bash", "bash is not installed")
 	}
 	for name, value := range map[string]string{"GOTOOLCHAIN": "local", "GOTELEMETRY": "off", "GOFLAGS": "-mod=mod", "GOPROXY": "off", "GIT_CONFIG_GLOBAL": "/dev/null", "LC_ALL": "C.UTF-8"} {
 		t.Setenv(name, value)

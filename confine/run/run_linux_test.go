@@ -25,6 +25,7 @@ import (
 	"github.com/guardproxy/guardproxy/confine"
 	"github.com/guardproxy/guardproxy/confine/launch"
 	"github.com/guardproxy/guardproxy/confine/run"
+	"github.com/guardproxy/guardproxy/internal/machine"
 )
 
 // These tests look at effects: what a command under each rung really could and
@@ -150,18 +151,6 @@ func (f *field) trapper() string {
 	return path
 }
 
-// lacks ends a test for which this machine lacks something: skipped, but failed
-// if $GUARDPROXY_REQUIRE, a list with commas, names it.
-func lacks(t *testing.T, what, format string, args ...any) {
-	t.Helper()
-	if slices.Contains(strings.Split(os.Getenv(requireEnv), ","), what) {
-		t.Fatalf(requireEnv+" names "+what+": "+format, args...)
-	}
-	t.Skipf(format, args...)
-}
-
-const requireEnv = "GUARDPROXY_REQUIRE"
-
 // field is a place to try things in.
 type field struct {
 	t         *testing.T
@@ -186,14 +175,14 @@ func each(t *testing.T, test func(*testing.T, *field)) {
 			p, err := f.chain.Confine([]string{"true"}, f.policy)
 			var unavailable *confine.Unavailable
 			if errors.As(err, &unavailable) {
-				lacks(t, r.runner, "neither bubblewrap nor Landlock works here: %v", err)
+				machine.Lacks(t, r.runner, "neither bubblewrap nor Landlock works here: %v", err)
 			}
 			if err != nil {
 				t.Fatal(err)
 			}
 			p.Close()
 			if p.Enforcement.Runner != r.runner {
-				lacks(t, r.runner, "%s does not work here: %+v", r.runner, p.Enforcement.Passed)
+				machine.Lacks(t, r.runner, "%s does not work here: %+v", r.runner, p.Enforcement.Passed)
 			}
 			test(t, f)
 		})
@@ -340,7 +329,7 @@ func TestTemporaryFilesArePrivate(t *testing.T) {
 	each(t, func(t *testing.T, f *field) {
 		host, err := os.CreateTemp("/tmp", "run-test-")
 		if err != nil {
-			t.Skip("/tmp can't be written")
+			machine.Lacks(t, "/tmp", "%v", err)
 		}
 		host.Close()
 		t.Cleanup(func() { os.Remove(host.Name()) })
@@ -426,7 +415,7 @@ func TestInheritedDescriptorsAreClosed(t *testing.T) {
 func TestNoNetwork(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		t.Skip("no loopback to listen on")
+		machine.Lacks(t, "loopback", "%v", err)
 	}
 	defer l.Close()
 	go func() {
@@ -720,7 +709,7 @@ func TestSetUserID(t *testing.T) {
 // have. For uid 0 the kernel has no such limit.
 func TestProcessLimit(t *testing.T) {
 	if os.Geteuid() == 0 {
-		t.Skip("needs an ordinary user; TestAsOrdinaryUser is one")
+		machine.Lacks(t, machine.User, "TestAsOrdinaryUser is one")
 	}
 	each(t, func(t *testing.T, f *field) {
 		out := f.sh(`while read -r a b soft hard rest; do case "$a $b" in "Max processes") echo "$soft";; esac; done < /proc/self/limits`)
@@ -755,9 +744,7 @@ func TestLostStatus(t *testing.T) {
 }
 
 func TestRepository(t *testing.T) {
-	if _, err := exec.LookPath("git"); err != nil {
-		t.Skip("git is not installed")
-	}
+	machine.Needs(t, "git")
 	t.Setenv("GIT_CONFIG_GLOBAL", "/dev/null")
 	t.Setenv("GIT_CONFIG_SYSTEM", "/dev/null")
 	each(t, func(t *testing.T, f *field) {
@@ -833,7 +820,7 @@ func TestRelativeSockets(t *testing.T) {
 // All of the above as an ordinary user, when this is root.
 func TestAsOrdinaryUser(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("not root: the other tests are it")
+		machine.Lacks(t, machine.Root, "to become someone else; the other tests ran as an ordinary user")
 	}
 	binary := selfFor(t)
 	home := filepath.Join(filepath.Dir(binary), "home")
@@ -842,7 +829,7 @@ func TestAsOrdinaryUser(t *testing.T) {
 	}
 	cmd := exec.Command(binary, "-test.v", "-test.run=^Test", "-test.skip=^(TestAsOrdinaryUser|TestTable)$", "-test.timeout=8m", fmt.Sprint("-escapes=", *allEscapes))
 	cmd.Dir = home
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + home, requireEnv + "=" + os.Getenv(requireEnv)}
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + home, machine.Env + "=" + os.Getenv(machine.Env)}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
 	out, err := cmd.CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "--- PASS: TestWrites") {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/guardproxy/guardproxy/confine"
 	"github.com/guardproxy/guardproxy/confine/run"
+	"github.com/guardproxy/guardproxy/internal/machine"
 )
 
 // BenchmarkSpawn is what it costs to run true: plain, under bwrap with the
@@ -23,7 +24,7 @@ import (
 func BenchmarkSpawn(b *testing.B) {
 	bwrap, err := exec.LookPath("bwrap")
 	if err != nil {
-		b.Skip("bwrap is not installed")
+		machine.Lacks(b, "bwrap", "%v", err)
 	}
 	base, err := os.MkdirTemp("/var/tmp", "run-bench-")
 	if err != nil {
@@ -41,7 +42,7 @@ func BenchmarkSpawn(b *testing.B) {
 		build.Env = append(os.Environ(), "CGO_ENABLED=0")
 		if _, err := os.Stat(program); err == nil {
 		} else if out, err := build.CombinedOutput(); err != nil {
-			b.Skipf("%s can't be built: %v: %s", program, err, out)
+			machine.Lacks(b, "go", "%s can't be built: %v: %s", program, err, out)
 		}
 	}
 	if err := os.Mkdir(workspace, 0o755); err != nil {
@@ -76,7 +77,7 @@ func BenchmarkSpawn(b *testing.B) {
 				b.Fatal(err)
 			}
 			if p.Enforcement.Runner != "bubblewrap" {
-				b.Skipf("bubblewrap does not work here: %+v", p.Enforcement.Passed)
+				machine.Lacks(b, "bubblewrap", "it does not work here: %+v", p.Enforcement.Passed)
 			}
 			r, err := run.Run(context.Background(), p, run.Options{})
 			if err != nil || r.ExitCode != 0 {

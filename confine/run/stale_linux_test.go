@@ -14,6 +14,7 @@ import (
 
 	"github.com/guardproxy/guardproxy/confine"
 	"github.com/guardproxy/guardproxy/confine/run"
+	"github.com/guardproxy/guardproxy/internal/machine"
 )
 
 // What the runner is to cover may vanish between the moment it was looked at and
@@ -65,7 +66,7 @@ func TestVanished(t *testing.T) {
 			o := run.Options{Stdout: &stdout, Stderr: &stderr, Prepared: func(p confine.Prepared) {
 				prepared++
 				if p.Enforcement.Runner != "bubblewrap" {
-					lacks(t, "bubblewrap", "bubblewrap does not work here: %+v", p.Enforcement.Passed)
+					machine.Lacks(t, "bubblewrap", "bubblewrap does not work here: %+v", p.Enforcement.Passed)
 				}
 			}}
 			if c.stdin != "" {
@@ -119,11 +120,11 @@ func realBwrap(t *testing.T) string {
 	t.Helper()
 	p, err := confine.New(confine.Options{Self: true}).Confine([]string{"true"}, newField(t).policy)
 	if err != nil {
-		lacks(t, "bubblewrap", "nothing confines here: %v", err)
+		machine.Lacks(t, "bubblewrap", "nothing confines here: %v", err)
 	}
 	defer p.Close()
 	if p.Enforcement.Runner != "bubblewrap" {
-		lacks(t, "bubblewrap", "bubblewrap does not work here: %+v", p.Enforcement.Passed)
+		machine.Lacks(t, "bubblewrap", "bubblewrap does not work here: %+v", p.Enforcement.Passed)
 	}
 	return p.Argv[0]
 }

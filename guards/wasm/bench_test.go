@@ -95,7 +95,7 @@ func BenchmarkResetOverFresh(b *testing.B) {
 			}
 			defer fresh.Close()
 			if !pooled.Info().Resettable {
-				b.Skipf("it is not put back: %s", pooled.Info().NotResettable)
+				b.Fatalf("it is not put back: %s", pooled.Info().NotResettable)
 			}
 			c := benchCall()
 			want := fresh.Check(b.Context(), c)

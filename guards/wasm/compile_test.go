@@ -22,6 +22,7 @@ import (
 	"github.com/guardproxy/guardproxy/guards"
 	"github.com/guardproxy/guardproxy/guards/wasm/internal/assemble"
 	"github.com/guardproxy/guardproxy/guards/wasm/meter"
+	"github.com/guardproxy/guardproxy/internal/machine"
 )
 
 var I = assemble.I
@@ -105,10 +106,7 @@ func within(t *testing.T, l compileLimits) {
 // and then does what the shell lines say; "$@" is the real compiler.
 func counting(t *testing.T, lines string) (command []string, started func() int) {
 	t.Helper()
-	sh, err := exec.LookPath("sh")
-	if err != nil {
-		t.Skip("needs sh")
-	}
+	sh := machine.Needs(t, "sh")
 	log := filepath.Join(t.TempDir(), "log")
 	self, err := os.Executable()
 	if err != nil {
@@ -347,7 +345,7 @@ func TestCacheDirMustBePrivate(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "cache")
 			if err := tc.make(path); err != nil {
-				t.Skipf("needs the right to make such a directory: %v", err)
+				machine.Lacks(t, machine.Root, "to make such a directory: %v", err)
 			}
 			_, err := verdict(t, constant(2), Options{CacheDir: path})
 			if err == nil || !strings.Contains(err.Error(), tc.want) {
@@ -391,7 +389,7 @@ func TestCompileBombs(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			if tc.name == "memory" && runtime.GOOS != "linux" {
-				t.Skip("needs Linux: memory is not bounded elsewhere")
+				machine.Lacks(t, "linux", "memory is not bounded elsewhere")
 			}
 			within(t, tc.bounds)
 			goroutines := runtime.NumGoroutine()
@@ -471,7 +469,7 @@ func processID(t *testing.T, path string) int {
 // nothing of its parent's environment.
 func TestCompilerLimitsItself(t *testing.T) {
 	if runtime.GOOS != "linux" {
-		t.Skip("needs Linux: there are no limits elsewhere")
+		machine.Lacks(t, "linux", "there are no limits elsewhere")
 	}
 	self, err := os.Executable()
 	if err != nil {
@@ -509,7 +507,7 @@ func TestCompilerHasNoEnvironment(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "env")
 	compiler, _ := counting(t, "cat /proc/$$/environ > '"+out+"'; exec \"$@\"")
 	if _, err := os.Stat("/proc/self/environ"); err != nil {
-		t.Skip("needs /proc")
+		machine.Lacks(t, "/proc", "%v", err)
 	}
 	compiler[2] = "PATH=/usr/bin:/bin; " + compiler[2]
 	wantVerdict(t, constant(2), Options{Compiler: compiler}, guards.Deny)
@@ -521,7 +519,7 @@ func TestCompilerHasNoEnvironment(t *testing.T) {
 // A compiler does not outlive the process that started it.
 func TestCompilerEndsWithItsParent(t *testing.T) {
 	if runtime.GOOS != "linux" {
-		t.Skip("needs Linux: elsewhere nothing binds a process to its parent")
+		machine.Lacks(t, "linux", "elsewhere nothing binds a process to its parent")
 	}
 	pid := filepath.Join(t.TempDir(), "pid")
 	self, err := os.Executable()

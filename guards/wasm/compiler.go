@@ -15,6 +15,9 @@ import (
 // not take.
 const exitRefused = 3
 
+// exitTime is its exit code when its processor time is up.
+const exitTime = 4
+
 // compilerProcess is the whole of a compiler: it takes a module from stdin
 // and leaves its machine code in dir. It trusts its parent, and not the
 // module: before it reads any of it, it limits itself.

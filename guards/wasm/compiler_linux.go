@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"strconv"
 	"strings"
 	"syscall"
@@ -25,17 +26,26 @@ func limitCompiler(bounds compileLimits) error {
 	if err != nil {
 		return fmt.Errorf("read /proc/self/statm: %w", err)
 	}
+	// At the first limit of time the process can say what ends it; at the second,
+	// a second later, the kernel kills it.
+	spent := make(chan os.Signal, 1)
+	signal.Notify(spent, unix.SIGXCPU)
+	go func() {
+		<-spent
+		os.Exit(exitTime)
+	}()
+	memory := pages*uint64(os.Getpagesize()) + bounds.memory
 	seconds := uint64((bounds.time + time.Second - 1) / time.Second)
 	for _, l := range []struct {
-		resource int
-		most     uint64
+		resource   int
+		soft, hard uint64
 	}{
-		{unix.RLIMIT_AS, pages*uint64(os.Getpagesize()) + bounds.memory},
-		{unix.RLIMIT_CPU, seconds},
-		{unix.RLIMIT_FSIZE, maxEntry},
-		{unix.RLIMIT_CORE, 0},
+		{unix.RLIMIT_AS, memory, memory},
+		{unix.RLIMIT_CPU, seconds, seconds + 1},
+		{unix.RLIMIT_FSIZE, maxEntry, maxEntry},
+		{unix.RLIMIT_CORE, 0, 0},
 	} {
-		if err := unix.Setrlimit(l.resource, &unix.Rlimit{Cur: l.most, Max: l.most}); err != nil {
+		if err := unix.Setrlimit(l.resource, &unix.Rlimit{Cur: l.soft, Max: l.hard}); err != nil {
 			return fmt.Errorf("set resource limit %d: %w", l.resource, err)
 		}
 	}
@@ -53,14 +63,15 @@ func bindToParent(cmd *exec.Cmd) {
 // waitFactor times its processor time is how long a compiler may take.
 const waitFactor = 4
 
-// outOfTime says whether the kernel ended a process for its processor time. At
-// a hard limit it kills, and says no more than that.
+// outOfTime says whether a process ended for its processor time. Killed at the
+// hard limit it can't say so; the kernel counts the limit in ticks, and what it
+// reports afterwards may be less.
 func outOfTime(s *os.ProcessState, most time.Duration) bool {
 	if s == nil {
 		return false
 	}
 	status, ok := s.Sys().(syscall.WaitStatus)
-	return ok && status.Signaled() && s.UserTime()+s.SystemTime() >= most*9/10
+	return s.ExitCode() == exitTime || ok && status.Signaled() && s.UserTime()+s.SystemTime() >= most/2
 }
 
 // selfPath is this very executable, even if another one has taken its name.

@@ -13,6 +13,8 @@ import (
 
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
+
+	"github.com/guardproxy/guardproxy/internal/machine"
 )
 
 // The official test suite of the core specification, as the engine's module
@@ -31,18 +33,9 @@ func specSuite(t testing.TB) string {
 		_, err = os.Stat(dir)
 	}
 	if err != nil {
-		lack(t, "the engine's module with the specification's test suite is not here: %v", err)
+		machine.Lacks(t, "spec-suite", "the engine's module with the specification's test suite is not here: %v", err)
 	}
 	return dir
-}
-
-// lack skips a test for something that the machine has not.
-func lack(t testing.TB, format string, a ...any) {
-	t.Helper()
-	if os.Getenv("GUARDPROXY_REQUIRE") != "" {
-		t.Fatalf("GUARDPROXY_REQUIRE is set: "+format, a...)
-	}
-	t.Skipf(format, a...)
 }
 
 type specScript struct {
