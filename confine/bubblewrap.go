@@ -1,7 +1,6 @@
 package confine
 
 import (
-	"path/filepath"
 	"slices"
 	"strconv"
 )
@@ -24,6 +23,7 @@ import (
 const (
 	runBubblewrap = "bubblewrap"
 	runLandlock   = "landlock"
+	runSeatbelt   = "seatbelt"
 )
 
 // launcherInside is where the launcher is bound to if its own path does not lead
@@ -65,7 +65,6 @@ type scene struct {
 	emptied   []string // directories of sockets: /run, $XDG_RUNTIME_DIR
 	kept      []string // files in emptied or in /tmp that the policy's network needs
 	sockets   []string // other sockets that something listens on
-	unplaced  []string // sockets bound by a relative path: nobody knows where to cover them
 	pins      []string // directories on the way to guarded ones: mounts, so that they can't be moved
 	guarded   []string // what stays read-only in the writable roots
 	grants    []string // directories of a repository elsewhere that git writes
@@ -210,14 +209,3 @@ const (
 	// Landlock alone it comes on top of what the user runs already.
 	processLimit = 4096
 )
-
-// unreachable says whether path is hidden by the profile's own layers, so that
-// covering it would only create it in an empty directory.
-func unreachable(path string, emptied []string, roots []string) bool {
-	if slices.ContainsFunc(roots, func(r string) bool { return Within(path, r) }) {
-		return false
-	}
-	return slices.ContainsFunc(append([]string{"/tmp", "/dev"}, emptied...), func(d string) bool {
-		return Within(path, d) && filepath.Clean(path) != filepath.Clean(d)
-	})
-}

@@ -25,6 +25,9 @@
 //     back afterwards), has other processes and sockets in reach, and ties only
 //     the command itself to guardproxy's life, so this rung always reports
 //     partial, with the list.
+//   - seatbelt, the only rung on macOS: sandbox-exec with a profile made for the
+//     call, and in it the launcher, which checks it. It has no namespaces to give,
+//     so it always reports partial, too.
 //
 // Proof is a probe with the real profile, once a [Chain]: a write outside every
 // grant must fail, one inside must succeed, and a covered file must not be
@@ -95,8 +98,8 @@ type Network string
 
 const (
 	// NoNetwork leaves nothing but a loopback interface of the command's own
-	// (bubblewrap), or no internet socket at all (landlock). It is what the
-	// zero Network means.
+	// (bubblewrap), no internet socket at all (landlock), or none that can be
+	// bound or connected (seatbelt). It is what the zero Network means.
 	NoNetwork Network = "none"
 	// HostNetwork leaves the network as the user has it.
 	HostNetwork Network = "host"
@@ -192,7 +195,7 @@ type Enforcement struct {
 	Level Level
 	// Missing lists, for people, what is not enforced. Empty when Level is Full.
 	Missing []string
-	// Runner is the rung: "bubblewrap" or "landlock".
+	// Runner is the rung: "bubblewrap", "landlock" or "seatbelt".
 	Runner string
 	// OwnFilesMasked says that the policy's masks are unreadable from inside.
 	// They are unwritable either way.
@@ -242,6 +245,9 @@ type Prepared struct {
 	policy Policy
 	temp   string
 	ward   *ward.Ward
+	// guarded are paths in writable roots that the runner denies, nil for those
+	// of the ward that exist.
+	guarded []string
 	// places are what the runner mounts over, as it was found.
 	places map[string]fs.FileInfo
 	// checked says that the launcher is to check its sandbox; unproven, that
@@ -269,15 +275,6 @@ func (p Prepared) Stale() bool {
 		}
 	}
 	return false
-}
-
-// placed notes what is at each path, for Stale. What is missing by now is stale.
-func placed(paths ...[]string) map[string]fs.FileInfo {
-	places := map[string]fs.FileInfo{}
-	for _, path := range slices.Concat(paths...) {
-		places[path], _ = os.Lstat(path)
-	}
-	return places
 }
 
 // unchanged says whether two looks at a path saw the same file. A file that was

@@ -60,6 +60,7 @@ var signatures = []struct{ name, text string }{
 	{"network", "could not resolve host"},
 	{"network", "eai_again"},
 	{"network", "name or service not known"},
+	{"network", "nodename nor servname provided"},
 }
 
 // Outcome is what is known of a command that has ended.
@@ -136,9 +137,12 @@ func (p Prepared) weigh(signature, line string, could func(string, bool) bool) (
 		dir = p.policy.Workspace
 	}
 	for _, path := range namedPaths(line, dir) {
+		if p.Enforcement.Runner == runSeatbelt {
+			path = resolved(path) // what is said to be in /tmp is in /private/tmp
+		}
 		hidden := slices.ContainsFunc(slices.Concat(p.policy.Hidden, p.policy.Masks), func(h string) bool { return Within(path, h) || Within(path, resolved(h)) })
 		inRoots := slices.ContainsFunc(p.Enforcement.Writable, func(r string) bool { return Within(path, r) })
-		guarded := p.ward != nil && slices.ContainsFunc(p.ward.ReadOnly(), func(g string) bool { return Within(path, g) })
+		guarded := slices.ContainsFunc(p.denied(), func(g string) bool { return Within(path, g) })
 		switch {
 		case hidden && could(path, false):
 			e.Counterfactual = "it is hidden from the command, and you can read it"
@@ -160,6 +164,14 @@ func (p Prepared) weigh(signature, line string, could func(string, bool) bool) (
 		return Suspected, e // few file systems are, but for ours
 	}
 	return None, e
+}
+
+// denied are the guarded places that the command could not change.
+func (p Prepared) denied() []string {
+	if p.guarded != nil || p.ward == nil {
+		return p.guarded
+	}
+	return p.ward.ReadOnly()
 }
 
 // private says whether path lies where the command has something of its own.

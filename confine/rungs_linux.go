@@ -20,8 +20,6 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/guardproxy/guardproxy/confine/ward"
 )
 
 // find returns the first rung that passes its probe, and what those before it
@@ -220,7 +218,7 @@ func findBwrap(path string) (string, error) {
 func (b *bubblewrap) runners() []string { return []string{b.command[0], b.launcher} }
 
 func (b *bubblewrap) prepare(argv []string, p Policy) (_ Prepared, err error) {
-	s := b.look(p)
+	s, unplaced := b.look(p)
 	prepared := Prepared{policy: p, word: rand.Text()}
 	defer func() {
 		if err != nil {
@@ -270,8 +268,8 @@ func (b *bubblewrap) prepare(argv []string, p Policy) (_ Prepared, err error) {
 	if p.host() && b.landlock < 6 {
 		e.Missing = append(e.Missing, "abstract sockets can be connected to")
 	}
-	if len(s.unplaced) > 0 {
-		e.Missing = append(e.Missing, fmt.Sprintf("sockets that listen on a relative path can be connected to: %q", s.unplaced))
+	if len(unplaced) > 0 {
+		e.Missing = append(e.Missing, fmt.Sprintf("sockets that listen on a relative path can be connected to: %q", unplaced))
 	}
 	if len(e.Missing) > 0 {
 		e.Level = Partial
@@ -284,41 +282,20 @@ func (b *bubblewrap) prepare(argv []string, p Policy) (_ Prepared, err error) {
 	return prepared, nil
 }
 
-// guard looks at what runs code later in the directories that p lets a command
-// write. It returns the directories of a repository elsewhere that git writes,
-// too.
-func guard(p Policy, mounts bool) (*ward.Ward, []string, error) {
-	at := linkedRepository(p.Workspace)
-	o := ward.Options{Bases: []string{p.Workspace}, Places: p.Guarded, Mounts: mounts}
-	for _, r := range WritableRoots(p) {
-		if r != p.Workspace && isDir(r) {
-			o.Bases = append(o.Bases, r)
-		}
+// launcherFor is where the launcher is found by what r runs under p.
+func launcherFor(r rung, p Policy) string {
+	if b, ok := r.(*bubblewrap); ok {
+		s, _ := b.look(p)
+		return s.inside
 	}
-	if at.dir != "" {
-		for _, m := range slices.Concat(p.Masks, p.Hidden) {
-			if m = resolved(m); Within(at.dir, m) || Within(m, at.dir) {
-				return guardAll(o, linked{})
-			}
-		}
-	}
-	return guardAll(o, at)
-}
-
-func guardAll(o ward.Options, at linked) (*ward.Ward, []string, error) {
-	if at.dir != "" && !slices.ContainsFunc(o.Bases, func(b string) bool { return Within(at.dir, b) }) {
-		o.GitDirs = append(o.GitDirs, at.dir)
-	}
-	w, err := ward.Look(o)
-	if err != nil {
-		return nil, nil, fmt.Errorf("look at the workspace before the command: %w", err)
-	}
-	return w, at.write, nil
+	return r.runners()[0]
 }
 
 // look gathers what the profile needs to know at the moment of one call.
-func (b *bubblewrap) look(p Policy) scene {
-	s := scene{launcher: b.launcher, root: os.Geteuid() == 0, userns: b.userns, freshProc: b.freshProc, landlock: b.landlock, same: identity(WritableRoots(p))}
+// unplaced are sockets bound by a relative path: nobody knows where to cover
+// them.
+func (b *bubblewrap) look(p Policy) (s scene, unplaced []string) {
+	s = scene{launcher: b.launcher, root: os.Geteuid() == 0, userns: b.userns, freshProc: b.freshProc, landlock: b.landlock, same: identity(WritableRoots(p))}
 	// What a user may not write there stays so by its mode; root keeps the
 	// right to write files of any.
 	cover := []string{"/proc/sys"}
@@ -351,8 +328,7 @@ func (b *bubblewrap) look(p Policy) scene {
 		}
 	}
 	roots := WritableRoots(p)
-	paths, relative := listening()
-	s.unplaced = relative
+	paths, unplaced := listening()
 	for _, f := range paths {
 		if !unreachable(f, s.emptied, roots) && !slices.ContainsFunc(roots, func(r string) bool { return Within(f, r) }) {
 			s.sockets = append(s.sockets, f)
@@ -372,7 +348,27 @@ func (b *bubblewrap) look(p Policy) scene {
 		func(d string) bool { return Within(b.launcher, d) }) {
 		s.inside = b.launcher // a mount less
 	}
-	return s
+	return s, unplaced
+}
+
+// unreachable says whether path is hidden by the profile's own layers, so that
+// covering it would only create it in an empty directory.
+func unreachable(path string, emptied []string, roots []string) bool {
+	if slices.ContainsFunc(roots, func(r string) bool { return Within(path, r) }) {
+		return false
+	}
+	return slices.ContainsFunc(append([]string{"/tmp", "/dev"}, emptied...), func(d string) bool {
+		return Within(path, d) && filepath.Clean(path) != filepath.Clean(d)
+	})
+}
+
+// placed notes what is at each path, for Stale. What is missing by now is stale.
+func placed(paths ...[]string) map[string]fs.FileInfo {
+	places := map[string]fs.FileInfo{}
+	for _, path := range slices.Concat(paths...) {
+		places[path], _ = os.Lstat(path)
+	}
+	return places
 }
 
 // privateDirs are those that a command under bubblewrap has its own of.
@@ -515,15 +511,9 @@ func (l *landlock) prepare(argv []string, p Policy) (_ Prepared, err error) {
 			prepared.Close()
 		}
 	}()
-	temp, err := p.sessionTemp(time.Now())
-	if err == nil && temp == "" {
-		if temp, err = os.MkdirTemp("", "guardproxy-"); err == nil {
-			temp = resolved(temp)
-			prepared.temp = temp
-		}
-	}
+	temp, err := prepared.makeTemp()
 	if err != nil {
-		return Prepared{}, fmt.Errorf("make a temporary directory for the command: %w", err)
+		return Prepared{}, err
 	}
 	var grants []string
 	if p.Mode == WorkspaceWrite {
@@ -579,11 +569,6 @@ func (l *landlock) prepare(argv []string, p Policy) (_ Prepared, err error) {
 	return prepared, nil
 }
 
-func exists(path string) bool {
-	_, err := os.Lstat(path)
-	return err == nil
-}
-
 // hideable returns the real paths of what exists, none inside another.
 func hideable(paths []string) []string {
 	var out []string
@@ -605,4 +590,21 @@ func hideable(paths []string) []string {
 		}
 	}
 	return outer
+}
+
+// memoryFile returns a file that holds text and has no name.
+func memoryFile(text []byte) (*os.File, error) {
+	fd, err := unix.MemfdCreate("instructions", unix.MFD_CLOEXEC)
+	if err != nil {
+		return nil, err
+	}
+	f := os.NewFile(uintptr(fd), "instructions")
+	if _, err = f.Write(text); err == nil {
+		_, err = f.Seek(0, io.SeekStart)
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
 }

@@ -36,6 +36,37 @@ func TestPlantedBwrap(t *testing.T) {
 	}
 }
 
+// A program that somebody else than root may replace confines nothing.
+func TestSystemProgram(t *testing.T) {
+	base := tree(t, "program", "link -> /usr/bin/env")
+	at := func(s string) string { return filepath.Join(base, s) }
+	if err := os.Chmod(at("program"), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name, path string
+		fine       bool
+	}{
+		{"one of the system's", resolved("/usr/bin/env"), true},
+		{"one that others may write", at("program"), false},
+		{"a link to one", at("link"), false},
+		{"a file that is no program", "/etc/passwd", false},
+		{"a directory", "/usr", false},
+		{"nothing", at("missing"), false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			err := systemProgram(c.path)
+			if (err == nil) != c.fine {
+				t.Errorf("got %v", err)
+			}
+			r, m := findSeatbelt(c.path, "/nonexistent")
+			if r != nil || m == nil || m.Runner != runSeatbelt || m.Reason == "" || m.Advice == "" || !c.fine && m.Reason != err.Error() {
+				t.Errorf("the rung: %v, %+v", r, m)
+			}
+		})
+	}
+}
+
 func TestIdentity(t *testing.T) {
 	base := tree(t, "dir/below/", "link -> dir")
 	at := func(s string) string { return filepath.Join(base, s) }
@@ -164,8 +195,8 @@ func TestLauncherInside(t *testing.T) {
 			if c.own {
 				want = c.launcher
 			}
-			if got := b.look(c.p).inside; got != want {
-				t.Errorf("started as %s, want %s", got, want)
+			if s, _ := b.look(c.p); s.inside != want {
+				t.Errorf("started as %s, want %s", s.inside, want)
 			}
 		})
 	}

@@ -1,6 +1,8 @@
 package confine
 
 import (
+	"flag"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -9,44 +11,78 @@ import (
 )
 
 func TestSeatbelt(t *testing.T) {
-	p := Policy{Mode: WorkspaceWrite, Workspace: "/w", WritableRoots: []string{"/more"}, Masks: []string{"/h/own"}, Hidden: []string{"/h/.ssh"}}
-	guarded := []string{"/w/.git/hooks", "/w/.envrc"}
-	with := func(change func(*Policy)) Policy { q := p; change(&q); return q }
+	roots, guarded, hidden := []string{"/w", "/more", "/t"}, []string{"/w/.git/hooks", "/w/.envrc"}, []string{"/h/own", "/h/.ssh", "/w/deep/down/secret"}
+	none, host := seatbelt(roots, guarded, hidden, ""), seatbelt(roots, guarded, hidden, HostNetwork)
 	for _, c := range []struct {
-		name, line string
-		has        bool
-		policy     Policy
+		name, line, text string
+		has              bool
 	}{
-		{"everything is denied first", "(version 1)\n(deny default)\n", true, p},
-		{"the workspace", `(allow file-write* (subpath "/w"))`, true, p},
-		{"a further root", `(allow file-write* (subpath "/more"))`, true, p},
-		{"the temporary directory", `(allow file-write* (subpath "/t"))`, true, p},
-		{"read-only writes no root", `(allow file-write* (subpath "/w"))`, false, with(func(p *Policy) { p.Mode = ReadOnly })},
-		{"and keeps its temporary directory", `(allow file-write* (subpath "/t"))`, true, with(func(p *Policy) { p.Mode = ReadOnly })},
-		{"a guarded place, also where nothing is", `(deny file-write* (subpath "/w/.envrc"))`, true, p},
-		{"the way to one can't be moved", `(deny file-write-unlink (literal "/w/.git"))`, true, p},
-		{"own files", `(deny file-read* file-write* (subpath "/h/own"))`, true, p},
-		{"secrets", `(deny file-read* file-write* (subpath "/h/.ssh"))`, true, p},
-		{"no network", "network", false, p},
-		{"the host's network", "(allow network*)", true, with(func(p *Policy) { p.Network = HostNetwork })},
-		{"and no sockets of the file system", "(deny network* (remote unix-socket))", true, with(func(p *Policy) { p.Network = HostNetwork })},
+		{"everything is denied first", "(version 1)\n(deny default)\n", none, true},
+		{"the workspace", `(allow file-write* (subpath "/w"))`, none, true},
+		{"a further root", `(allow file-write* (subpath "/more"))`, none, true},
+		{"nothing else is written", `(allow file-write* (subpath "/w"))`, seatbelt([]string{"/t"}, nil, hidden, ""), false},
+		{"a guarded place, also where nothing is", `(deny file-write* (subpath "/w/.envrc"))`, none, true},
+		{"and by its other name", `(deny file-write* (subpath "/System/Volumes/Data/w/.envrc"))`, none, true},
+		{"the way to one can't be moved", `(deny file-write-unlink (literal "/w/.git"))`, none, true},
+		{"nor that to a secret", `(deny file-write-unlink (literal "/w/deep"))`, none, true},
+		{"nor further down", `(deny file-write-unlink (literal "/w/deep/down"))`, none, true},
+		{"a root is not on the way", `(deny file-write-unlink (literal "/w"))`, none, false},
+		{"own files", `(deny file-read* file-write* (subpath "/h/own"))`, none, true},
+		{"secrets", `(deny file-read* file-write* (subpath "/h/.ssh"))`, none, true},
+		{"and by their other name", `(deny file-read* file-write* (subpath "/System/Volumes/Data/h/.ssh"))`, none, true},
+		{"devices are not read", `(deny file-read-data (subpath "/dev"))`, none, true},
+		{"no network", "network", none, false},
+		{"the host's network", "(allow network*)", host, true},
+		{"and no sockets of the file system", "(deny network* (remote unix-socket))", host, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got := seatbelt(c.policy, "/t", guarded)
-			if strings.Contains(got, c.line) != c.has {
-				t.Errorf("%q: want it %v in\n%s", c.line, c.has, got)
+			if strings.Contains(c.text, c.line) != c.has {
+				t.Errorf("%q: want it %v in\n%s", c.line, c.has, c.text)
 			}
 		})
 	}
 	// The last rule that matches decides: what is taken away stands after what
 	// is given.
-	text := seatbelt(p, "/t", guarded)
-	if strings.Index(text, "(deny file-write*") < strings.LastIndex(text, "(allow file-write* (subpath") ||
-		strings.Index(text, "(deny file-read*") < strings.LastIndex(text, "(allow file-read*") {
-		t.Errorf("a denial is overridden:\n%s", text)
+	for _, pair := range [][2]string{
+		{"(allow file-write* (subpath", "(deny file-write* (subpath"},
+		{"(allow file-write* (subpath", "(deny file-read* file-write* (subpath"},
+		{"(allow file-read*", "(deny file-read* file-write* (subpath"},
+		{"(allow file-write* (subpath", "(deny file-write-unlink"},
+		{"(allow file-write* (subpath", "(deny file-write-setugid"},
+		{"(allow network*)", "(deny network* (remote unix-socket))"},
+		{"(allow file-read*)", "(deny file-read-data (subpath"},
+	} {
+		if given, taken := strings.LastIndex(host, pair[0]), strings.Index(host, pair[1]); given < 0 || taken < given {
+			t.Errorf("%s stands behind %s:\n%s", pair[0], pair[1], host)
+		}
 	}
-	if got := seatbeltArgs("x", []string{"a", "-b"}); !slices.Equal(got, []string{"/usr/bin/sandbox-exec", "-p", "x", "--", "a", "-b"}) {
+	if got := seatbeltArgs("/s", "x", []string{"a", "-b"}); !slices.Equal(got, []string{"/s", "-p", "x", "--", "a", "-b"}) {
 		t.Errorf("arguments %q", got)
+	}
+}
+
+var update = flag.Bool("update", false, "write testdata anew")
+
+// The whole text, for a reader: it is what a Mac gets.
+func TestSeatbeltText(t *testing.T) {
+	const file = "testdata/seatbelt.sb"
+	got := seatbelt([]string{"/Users/me/project", "/private/tmp/own"}, []string{"/Users/me/project/.envrc", "/Users/me/project/.git/hooks"},
+		[]string{"/Users/me/.ssh", "/Users/me/project/private/key"}, HostNetwork)
+	if *update {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if want, err := os.ReadFile(file); err != nil || got != string(want) {
+		t.Errorf("%v; got\n%s\nwant\n%s", err, got, want)
+	}
+}
+
+func TestSeatbeltMissing(t *testing.T) {
+	read, write := seatbeltMissing(Policy{Mode: ReadOnly}), seatbeltMissing(Policy{Mode: WorkspaceWrite})
+	host := seatbeltMissing(Policy{Mode: WorkspaceWrite, Network: HostNetwork})
+	if len(read) == 0 || len(write) <= len(read) || len(host) <= len(write) {
+		t.Errorf("what is allowed more leaves no more open:\n%q\n%q\n%q", read, write, host)
 	}
 }
 
@@ -54,8 +90,8 @@ func TestSeatbelt(t *testing.T) {
 func TestSeatbeltQuotes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		path := "/" + rapid.StringOf(rapid.SampledFrom([]rune("a\"\\()\n\t; #é"))).Draw(t, "path")
-		text := seatbelt(Policy{Mode: WorkspaceWrite, Workspace: "/w", Hidden: []string{path}}, "/t", nil)
-		plain := seatbelt(Policy{Mode: WorkspaceWrite, Workspace: "/w", Hidden: []string{"/a"}}, "/t", nil)
+		text := seatbelt([]string{"/w"}, nil, []string{path}, "")
+		plain := seatbelt([]string{"/w"}, nil, []string{"/a"}, "")
 		depth, quoted, forms := 0, false, 0
 		for i := 0; i < len(text); i++ {
 			switch c := text[i]; {

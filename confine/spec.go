@@ -17,7 +17,7 @@ const (
 	LaunchArg = "__guardproxy-launch/3"
 	// ProbeArg is the first argument of a process that shows, from inside,
 	// what a profile lets it do.
-	ProbeArg = "__guardproxy-probe/1"
+	ProbeArg = "__guardproxy-probe/2"
 )
 
 // LaunchSpec is what the launcher applies to itself before it becomes the
@@ -87,8 +87,9 @@ type CheckSpec struct {
 	Temp string `json:"temp,omitempty"`
 	// Covered are files and directories of which nothing can be read.
 	Covered []string `json:"covered,omitempty"`
-	// Mounts says that mounts keep the command from Outside and cover Covered.
-	// Then Outside is tried before Landlock is applied, too: each layer has to
+	// Mounts says that mounts, or a profile that was there before the launcher,
+	// keep the command from Outside and cover Covered, names included. On Linux
+	// Outside is tried before Landlock is applied, too: each layer has to
 	// hold by itself.
 	Mounts bool `json:"mounts,omitempty"`
 }
@@ -100,6 +101,7 @@ type ProbeSpec struct {
 	Change  string `json:"change,omitempty"`  // an existing file outside every grant
 	Create  string `json:"create,omitempty"`  // a file to be created outside every grant
 	Covered string `json:"covered,omitempty"` // a masked file to be read
+	Link    string `json:"link,omitempty"`    // another name for Covered in the workspace, to be read by
 }
 
 // ProbeReport is the probe's answer on stdout: for each attempt "ok", "skipped"
@@ -109,4 +111,5 @@ type ProbeReport struct {
 	Change  string `json:"change"`
 	Create  string `json:"create"`
 	Covered string `json:"covered"`
+	Link    string `json:"link"`
 }

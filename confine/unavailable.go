@@ -13,7 +13,7 @@ type Unavailable struct {
 
 // Missing is what one rung lacks.
 type Missing struct {
-	Runner string // "bubblewrap" or "landlock"
+	Runner string // "bubblewrap", "landlock" or "seatbelt"
 	Reason string // what is missing or what failed
 	Advice string // what to install or enable, "" if nothing can be done
 }

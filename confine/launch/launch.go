@@ -14,9 +14,12 @@
 // descriptors are marked to close, resource limits are set, new privileges are
 // renounced, capabilities go, then Landlock, then the system call filter, which
 // forbids some of what came before it. Then it tries what the command must not be
-// able to do (check_linux.go), and gives up if it can. All of it is done on one locked thread,
+// able to do (check_unix.go), and gives up if it can. All of it is done on one locked thread,
 // and execve makes that thread the whole process; so no other thread has to be
 // restricted, and none survives.
+//
+// On macOS sandbox-exec has confined it before it starts. There it marks
+// descriptors, sets limits, and then checks itself in the same way.
 //
 // Whoever started it learns from a status pipe, not from stderr, how far it
 // came (see confine.LauncherPipe). What the command then does is the command's.

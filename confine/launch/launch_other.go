@@ -1,4 +1,4 @@
-//go:build !(linux && (amd64 || arm64))
+//go:build !((linux || darwin) && (amd64 || arm64))
 
 package launch
 
@@ -9,6 +9,6 @@ import (
 
 // launch has nothing to confine a process with here.
 func launch([]string) int {
-	fmt.Fprintln(os.Stderr, "guardproxy: fatal: the launcher works on Linux, amd64 and arm64, only")
+	fmt.Fprintln(os.Stderr, "guardproxy: fatal: the launcher works on Linux and macOS, amd64 and arm64, only")
 	return ExitFatal
 }

@@ -43,6 +43,16 @@ const (
 	letThrough = 1          // SECCOMP_USER_NOTIF_FLAG_CONTINUE
 )
 
+// openRenames returns this process's end of a RenamePipe and the command's.
+func openRenames() (ours, theirs *os.File, err error) {
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	if err != nil {
+		return nil, nil, os.NewSyscallError("socketpair", err)
+	}
+	unix.SetNonblock(pair[1], false)
+	return os.NewFile(uintptr(pair[0]), "renames"), os.NewFile(uintptr(pair[1]), "renames"), nil
+}
+
 // answerRenames gets the listener from the launcher and answers until no process
 // is left that the filter holds.
 func (c *call) answerRenames(socket *os.File) {

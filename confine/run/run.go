@@ -22,7 +22,8 @@
 // process group is killed, and in a process that called [Sole] what left the
 // group, too; what can't be killed in time is counted in [Result]. If this
 // process is killed itself, Landlock alone ends the command and not what the
-// command had started.
+// command had started. On macOS the process group is killed and nothing else,
+// and if this process is killed itself the command goes on.
 //
 // When ctx is done or the timeout passes, the command gets SIGTERM, a grace
 // period, and SIGKILL. Signals that the caller passes on reach it as they are.
@@ -112,7 +113,7 @@ type Result struct {
 // Failure is a runner that could not bring the command to life. The command did
 // not run.
 type Failure struct {
-	Runner string // "bubblewrap" or "landlock"
+	Runner string // "bubblewrap", "landlock" or "seatbelt"
 	Reason string
 	// Said is what the runner wrote to stderr, its first 4 KiB.
 	Said string

@@ -48,6 +48,22 @@ func Sole() error {
 	return nil
 }
 
+// killLeft kills what the command left behind, where that can be known: in a
+// process that called Sole. It returns how many could not be killed.
+func (c *call) killLeft() int {
+	if !sole.Load() {
+		return 0
+	}
+	return killAdopted(c.cmd.Process.Pid, c.bwrap.initPID(), killTime, killChild)
+}
+
+// initPID is the sandbox's init, 0 if none was heard of. It may have gone.
+func (s *bwrapStatus) initPID() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.child
+}
+
 // killTime bounds killAdopted: enough for a fork bomb of thousands, too short
 // for a call to hang on a process that is stuck in the kernel.
 const killTime = 5 * time.Second

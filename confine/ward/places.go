@@ -5,7 +5,7 @@
 // It works in two steps around a command. [Look] notes what is at each place
 // before. Where there are mounts, what exists is then mounted read-only
 // ([Ward.ReadOnly], [Ward.Pins]), so that nothing changes while the command
-// runs. [Ward.Settle] compares after the command has ended: what appeared at a
+// runs; where paths can be denied, what does not exist is, too ([Ward.Guarded]). [Ward.Settle] compares after the command has ended: what appeared at a
 // place is moved out of the workspace ("held"), what changed is put back, and a
 // repository's configuration keeps the changes that only describe it (package
 // gitconfig). So a place that did not exist stays empty without anything

@@ -152,6 +152,22 @@ func (w *Ward) Pins() []string {
 	return slices.Compact(paths)
 }
 
+// Guarded returns every guarded path, existing or not, for a runner that can deny
+// what does not exist: absolute and sorted, a link besides what it leads to.
+// What is in a linked worktree's directory is left out: git removes it whole.
+func (w *Ward) Guarded() []string {
+	var paths []string
+	for _, b := range w.bases {
+		for _, p := range b.places {
+			if p.mount {
+				paths = append(paths, filepath.Join(b.path, p.rel), filepath.Join(b.path, p.at))
+			}
+		}
+	}
+	slices.Sort(paths)
+	return slices.Compact(paths)
+}
+
 // Configs returns the git configuration files that are mounted read-only: to
 // change one, a command asks whoever holds the ward (see [Ward.Propose]).
 func (w *Ward) Configs() []string {

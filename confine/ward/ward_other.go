@@ -22,5 +22,8 @@ func (w *Ward) Propose(string) error { return errors.New("this system is not sup
 // ReadOnly names nothing.
 func (w *Ward) ReadOnly() []string { return nil }
 
+// Guarded names nothing.
+func (w *Ward) Guarded() []string { return nil }
+
 // Configs names nothing.
 func (w *Ward) Configs() []string { return nil }

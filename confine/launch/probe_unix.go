@@ -1,4 +1,4 @@
-//go:build linux && (amd64 || arm64)
+//go:build (linux || darwin) && (amd64 || arm64)
 
 package launch
 
@@ -48,6 +48,13 @@ func probe(text string) int {
 		Change:  try(spec.Change, func(p string) error { return write(p, 0) }),
 		Create:  try(spec.Create, func(p string) error { return write(p, os.O_CREATE|os.O_EXCL) }),
 		Covered: try(spec.Covered, func(p string) error { _, err := os.ReadFile(p); return err }),
+		Link: try(spec.Link, func(p string) error {
+			err := os.Link(spec.Covered, p)
+			if err == nil {
+				_, err = os.ReadFile(p)
+			}
+			return err
+		}),
 	})
 	return 0
 }

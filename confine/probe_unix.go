@@ -1,4 +1,4 @@
-//go:build linux && (amd64 || arm64)
+//go:build (linux || darwin) && (amd64 || arm64)
 
 package confine
 
@@ -8,14 +8,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // probeTime bounds a probe: a runner that hangs is no runner.
@@ -52,6 +49,7 @@ func probeOnce(r rung) (stale bool, err error) {
 		Change:  filepath.Join(base, "change"),
 		Create:  filepath.Join(base, "create"),
 		Covered: filepath.Join(own, "secret"),
+		Link:    filepath.Join(workspace, "link"),
 	}
 	const before = "as it was"
 	for _, err := range []error{
@@ -91,15 +89,10 @@ func probeOnce(r rung) (stale bool, err error) {
 	if prepared.Enforcement.OwnFilesMasked && (got.Covered == "ok" || got.Covered == "") {
 		return false, errors.New("a masked file was readable")
 	}
-	return false, nil
-}
-
-// launcherFor is where the launcher is found by what r runs under p.
-func launcherFor(r rung, p Policy) string {
-	if b, ok := r.(*bubblewrap); ok {
-		return b.look(p).inside
+	if prepared.Enforcement.OwnFilesMasked && (got.Link == "ok" || got.Link == "") {
+		return false, errors.New("a masked file was readable by another name")
 	}
-	return r.runners()[0]
+	return false, nil
 }
 
 // probeDir makes a directory for the probe, where possible not in /tmp: there
@@ -185,23 +178,6 @@ func runProbe(prepared Prepared) (ProbeReport, error) {
 		err = errors.New("no report")
 	}
 	return report, err
-}
-
-// memoryFile returns a file that holds text and has no name.
-func memoryFile(text []byte) (*os.File, error) {
-	fd, err := unix.MemfdCreate("instructions", unix.MFD_CLOEXEC)
-	if err != nil {
-		return nil, err
-	}
-	f := os.NewFile(uintptr(fd), "instructions")
-	if _, err = f.Write(text); err == nil {
-		_, err = f.Seek(0, io.SeekStart)
-	}
-	if err != nil {
-		f.Close()
-		return nil, err
-	}
-	return f, nil
 }
 
 func firstLine(s string) string {

@@ -1,3 +1,5 @@
+//go:build linux || darwin
+
 package run
 
 import (
@@ -80,13 +82,6 @@ func (s *bwrapStatus) childPID() int {
 	if s.code != nil {
 		return 0
 	}
-	return s.child
-}
-
-// initPID is the sandbox's init, 0 if none was heard of. It may have gone.
-func (s *bwrapStatus) initPID() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	return s.child
 }
 

@@ -1,3 +1,5 @@
+//go:build linux || darwin
+
 package run
 
 import (
@@ -9,8 +11,6 @@ import (
 	"runtime"
 	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/guardproxy/guardproxy/confine"
 )
@@ -128,7 +128,7 @@ type call struct {
 	done    chan struct{} // closed when it is reaped and its output read
 	waitErr error         // of cmd.Wait; read after done
 	refused []error       // what answerRenames denied; read after done
-	// survivors is how many processes withstood killAdopted; read after done.
+	// survivors is how many processes withstood killLeft; read after done.
 	survivors int
 }
 
@@ -168,9 +168,7 @@ func (c *call) attend(started chan<- error) {
 	// What is left in the group goes while the ended process still holds the
 	// group's number.
 	c.signals.last()
-	if sole.Load() {
-		c.survivors = killAdopted(c.cmd.Process.Pid, c.bwrap.initPID(), killTime, killChild)
-	}
+	c.survivors = c.killLeft()
 	close(c.exited)
 	// The pipes close with the last process that has them; one that got away
 	// must not hold the call, nor what waits for the launcher's word.
@@ -207,12 +205,7 @@ func open(kind confine.Pipe) (ours, theirs *os.File, err error) {
 		theirs, ours, err = os.Pipe()
 		return ours, theirs, err
 	case confine.RenamePipe:
-		pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
-		if err != nil {
-			return nil, nil, os.NewSyscallError("socketpair", err)
-		}
-		unix.SetNonblock(pair[1], false)
-		return os.NewFile(uintptr(pair[0]), "renames"), os.NewFile(uintptr(pair[1]), "renames"), nil
+		return openRenames()
 	}
 	return os.Pipe()
 }
