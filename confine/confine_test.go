@@ -519,6 +519,27 @@ func TestLandlockMissesLessAndLess(t *testing.T) {
 	}
 }
 
+// What holds all users' files, or the system, is no workspace on a Mac, either.
+func TestSharedOnMacOS(t *testing.T) {
+	mac, linux := sharedOn("darwin"), sharedOn("linux")
+	for _, d := range []string{"/", "/Users", "/System", "/Library", "/private", "/opt/homebrew"} {
+		holds := func(dirs []string) bool {
+			return slices.ContainsFunc(dirs, func(s string) bool { return Within(s, d) })
+		}
+		if !holds(mac) {
+			t.Errorf("%s could be a workspace", d)
+		}
+		if d != "/" && holds(linux) {
+			t.Errorf("%s could be none on Linux", d)
+		}
+	}
+	for i, d := range mac { // what realSharedDirs needs
+		if up := filepath.Dir(d); up != "/" && !slices.Contains(mac[:i], up) {
+			t.Errorf("%s stands before the directory that it is in", d)
+		}
+	}
+}
+
 // What is noted of the system's directories is what looking each of them up says.
 func TestRealSharedDirs(t *testing.T) {
 	for i, d := range sharedDirs {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -31,11 +32,20 @@ func (e *Refused) Hint() string { return e.Advice }
 // or that hold what belongs to many: a project has a directory of its own in
 // them. A writable root that is one of them, or is above one, would undo the
 // profile or be far wider than it looks.
-var sharedDirs = []string{"/bin", "/boot", "/dev", "/etc", "/home", "/lib", "/lib32", "/lib64", "/libx32", "/media", "/mnt",
-	"/nix", "/opt", "/proc", "/root", "/run", "/sbin", "/snap", "/srv", "/sys", "/tmp", "/usr", "/usr/bin", "/usr/include",
-	"/usr/lib", "/usr/lib32", "/usr/lib64", "/usr/libexec", "/usr/local", "/usr/local/bin", "/usr/local/etc", "/usr/local/lib",
-	"/usr/local/sbin", "/usr/local/share", "/usr/sbin", "/usr/share", "/usr/src", "/var", "/var/cache", "/var/lib", "/var/log",
-	"/var/mail", "/var/opt", "/var/spool", "/var/tmp"}
+var sharedDirs = sharedOn(runtime.GOOS)
+
+func sharedOn(goos string) []string {
+	dirs := []string{"/bin", "/boot", "/dev", "/etc", "/home", "/lib", "/lib32", "/lib64", "/libx32", "/media", "/mnt",
+		"/nix", "/opt", "/proc", "/root", "/run", "/sbin", "/snap", "/srv", "/sys", "/tmp", "/usr", "/usr/bin", "/usr/include",
+		"/usr/lib", "/usr/lib32", "/usr/lib64", "/usr/libexec", "/usr/local", "/usr/local/bin", "/usr/local/etc", "/usr/local/lib",
+		"/usr/local/sbin", "/usr/local/share", "/usr/sbin", "/usr/share", "/usr/src", "/var", "/var/cache", "/var/lib", "/var/log",
+		"/var/mail", "/var/opt", "/var/spool", "/var/tmp"}
+	if goos == "darwin" { // where /etc, /tmp and /var are links to what is in /private
+		dirs = append(dirs, "/Applications", "/Library", "/System", "/System/Volumes", "/System/Volumes/Data", "/Users", "/Users/Shared", "/Volumes",
+			"/cores", "/opt/homebrew", "/private", "/var/db", "/var/folders", "/var/run")
+	}
+	return dirs
+}
 
 // realSharedDirs are sharedDirs without symbolic links, in the same order. They
 // are looked up once: whoever changes them is root. What a directory lies in

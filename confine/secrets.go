@@ -19,7 +19,9 @@ var secretPlaces = []string{
 	".mozilla", ".thunderbird", ".config/google-chrome", ".config/chromium", ".config/BraveSoftware", ".config/microsoft-edge",
 	".claude/.credentials.json", ".codex/auth.json", ".gemini/oauth_creds.json", ".qwen/oauth_creds.json",
 	".local/share/opencode/auth.json", ".pi/agent/auth.json", ".config/github-copilot",
-	"Library/Keychains", "Library/Application Support/Google/Chrome", "Library/Cookies",
+	"Library/Keychains", "Library/Cookies", "Library/Safari", "Library/Thunderbird",
+	"Library/Application Support/Google/Chrome", "Library/Application Support/Chromium", "Library/Application Support/BraveSoftware",
+	"Library/Application Support/Microsoft Edge", "Library/Application Support/Firefox",
 }
 
 // Secrets returns where the secrets of a user lie by default, below each of

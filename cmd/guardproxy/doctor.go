@@ -139,7 +139,9 @@ func (r doctorReport) print(w io.Writer) {
 	default:
 		fmt.Fprintf(w, "  launcher: guardproxy itself, which starts slower\n")
 	}
-	fmt.Fprintf(w, "  landlock abi: %d\n", c.LandlockABI)
+	if runtime.GOOS == "linux" {
+		fmt.Fprintf(w, "  landlock abi: %d\n", c.LandlockABI)
+	}
 	for _, i := range c.Improve {
 		fmt.Fprintf(w, "to improve: %s\n", i)
 	}

@@ -277,6 +277,27 @@ func TestMounts(t *testing.T) {
 	}
 }
 
+// What can be denied by its path is every place, also where nothing is, and a
+// link besides what it leads to.
+func TestGuarded(t *testing.T) {
+	f := newField(t)
+	f.put(repo(map[string]string{".claude/settings.json": "{}", "real/": "", ".codex ->": "real"}))
+	w, err := Look(Options{Bases: []string{f.ws}, Places: []string{".envrc", ".claude/settings.json", ".codex/config.toml"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	got := w.Guarded()
+	for _, rel := range []string{".envrc", ".claude/settings.json", ".codex", ".codex/config.toml", ".git/hooks", ".git/config", ".git/config.worktree", ".git/commondir"} {
+		if !slices.Contains(got, filepath.Join(f.ws, rel)) {
+			t.Errorf("%s is missing in %q", rel, got)
+		}
+	}
+	if !slices.IsSorted(got) || slices.Contains(got, f.ws) || slices.Contains(got, filepath.Join(f.ws, ".git")) {
+		t.Errorf("got %q", got)
+	}
+}
+
 func TestPropose(t *testing.T) {
 	for _, c := range []struct {
 		name, lock string

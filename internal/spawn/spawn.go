@@ -62,9 +62,9 @@ func (Command) Help() string {
 	return `The command runs with your files read-only but for the workspace, with a /tmp,
 process table and network of its own, and without guardproxy's own files, your
 keys and tokens, inherited descriptors, agent sockets, and variables whose names
-say that they hold a secret. That is bubblewrap; where only Landlock works, some
-of it is not enforced. Where neither works the command does not run. guardproxy
-doctor says which it is.
+say that they hold a secret. That is bubblewrap; where only Landlock works, and
+on macOS, where it is seatbelt, some of it is not enforced. Where none of them
+works the command does not run. guardproxy doctor says which it is.
 
 What runs code outside of the workspace later (git hooks and configuration,
 .envrc, editors' tasks, agents' settings) can't be made or changed; what a
