@@ -61,11 +61,18 @@ func probeOnce(r rung) (stale bool, err error) {
 			return false, err
 		}
 	}
+	p := Policy{Mode: WorkspaceWrite, Workspace: workspace, Masks: []string{own}}
+	if _, ok := r.(*seatbeltRung); ok { // where paths are denied, and no mounts pin them
+		want.Way = filepath.Join(workspace, "way")
+		if err := os.Mkdir(want.Way, 0o700); err != nil {
+			return false, err
+		}
+		p.Guarded = []string{"way/place"}
+	}
 	text, err := json.Marshal(want)
 	if err != nil {
 		return false, err
 	}
-	p := Policy{Mode: WorkspaceWrite, Workspace: workspace, Masks: []string{own}}
 	prepared, err := r.prepare([]string{launcherFor(r, p), ProbeArg, string(text)}, p)
 	if err != nil {
 		return false, err
@@ -91,6 +98,9 @@ func probeOnce(r rung) (stale bool, err error) {
 	}
 	if prepared.Enforcement.OwnFilesMasked && (got.Link == "ok" || got.Link == "") {
 		return false, errors.New("a masked file was readable by another name")
+	}
+	if want.Way != "" && (got.Way == "ok" || got.Way == "" || got.Way == "skipped") {
+		return false, errors.New("the directory of a guarded place could be moved")
 	}
 	return false, nil
 }

@@ -38,7 +38,7 @@ func findSeatbelt(command, launcher string) (rung, *Missing) {
 func proveSeatbelt(command, launcher string) (rung, *Missing) {
 	r := &seatbeltRung{command: command, launcher: resolved(launcher)}
 	if err := probe(r); err != nil {
-		return nil, &Missing{runSeatbelt, "the probe failed: " + err.Error(), "start guardproxy outside of any other sandbox, in which there can be no second one"}
+		return nil, &Missing{runSeatbelt, "the probe failed: " + err.Error(), seatbeltAdvice(err.Error())}
 	}
 	return r, nil
 }
@@ -104,7 +104,7 @@ func (s *seatbeltRung) prepare(argv []string, p Policy) (_ Prepared, err error) 
 		prepared.Dir = p.Workspace
 	}
 	launch := append([]string{s.launcher, LaunchArg, strconv.Itoa(fd(prepared.Pipes, InstructionsPipe))}, argv...)
-	prepared.Argv = seatbeltArgs(s.command, seatbelt(append(slices.Clone(roots), temp), prepared.guarded, hidden, p.Network), launch)
+	prepared.Argv = seatbeltArgs(s.command, seatbelt(roots, prepared.guarded, hidden, temp, p.Network), launch)
 	// C is the one locale for messages that every macOS has.
 	prepared.Env = setenv(plainMessages(withTemp(Env(os.Environ(), p.Env), temp, roots)), "LC_MESSAGES", "C")
 	prepared.Enforcement = Enforcement{Level: Partial, Missing: seatbeltMissing(p), Runner: runSeatbelt, OwnFilesMasked: true, Writable: roots}

@@ -60,7 +60,7 @@ func TestSystemProgram(t *testing.T) {
 				t.Errorf("got %v", err)
 			}
 			r, m := findSeatbelt(c.path, "/nonexistent")
-			if r != nil || m == nil || m.Runner != runSeatbelt || m.Reason == "" || m.Advice == "" || !c.fine && m.Reason != err.Error() {
+			if r != nil || m == nil || m.Runner != runSeatbelt || m.Reason == "" || !c.fine && (m.Advice == "" || m.Reason != err.Error()) {
 				t.Errorf("the rung: %v, %+v", r, m)
 			}
 		})

@@ -58,11 +58,12 @@ const seatbeltHost = `(allow network*)
 
 // seatbelt returns the profile of a command that may write below roots. guarded
 // are paths in them that can't be made or changed, hidden are paths anywhere
-// that can't be read, either.
+// that can't be read, either. temp is the command's own, also where it lies in
+// something hidden: a session's directory is in guardproxy's state.
 //
 // Paths are compared by what they resolve to, so all of them have to be
 // absolute and without symbolic links: /tmp is /private/tmp there.
-func seatbelt(roots, guarded, hidden []string, network Network) string {
+func seatbelt(roots, guarded, hidden []string, temp string, network Network) string {
 	var b strings.Builder
 	b.WriteString(seatbeltBase)
 	rule := func(action, operations string, paths []string) {
@@ -76,6 +77,11 @@ func seatbelt(roots, guarded, hidden []string, network Network) string {
 		fmt.Fprintf(&b, "(deny file-write-unlink (literal %s))\n", seatbeltText(d))
 	}
 	rule("deny", "file-read* file-write*", seatbeltNames(hidden))
+	rule("allow", "file-read* file-write*", []string{temp})
+	for d := filepath.Dir(temp); d != "/" && d != "."; d = filepath.Dir(d) {
+		// Who resolves a path below asks what each directory on the way is.
+		fmt.Fprintf(&b, "(allow file-read-metadata (literal %s))\n", seatbeltText(d))
+	}
 	// A file that is made set-user-id would be run as its owner.
 	b.WriteString("(deny file-write-setugid)\n")
 	if network == HostNetwork {
@@ -123,6 +129,17 @@ func seatbeltText(s string) string {
 // command line.
 func seatbeltArgs(command, profile string, argv []string) []string {
 	return slices.Concat([]string{command, "-p", profile, "--"}, argv)
+}
+
+// seatbeltAdvice says what to do when the probe failed with text.
+func seatbeltAdvice(text string) string {
+	switch {
+	case strings.Contains(text, "sandbox_apply"):
+		return "start guardproxy outside of any other sandbox: in one there can be no second"
+	case strings.Contains(text, "instructions"), strings.Contains(text, "no report"), strings.Contains(text, "exec format error"):
+		return "install " + LauncherName + " anew: the one beside guardproxy is of another version or does not work"
+	}
+	return ""
 }
 
 // seatbeltMissing lists what the rung leaves open.

@@ -56,7 +56,8 @@ func sandboxExec(profile string, argv []string) error {
 		return err
 	}
 	args := []string{"bwrap", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--unshare-net", "--unshare-ipc"}
-	rule := regexp.MustCompile(`^\((allow|deny) (file-read\* )?file-write\* \(subpath "(.*)"\)\)$`)
+	var pins, rest []string
+	rule := regexp.MustCompile(`^\((allow|deny) (file-read\* )?file-write(?:\*|-unlink) \((?:subpath|literal) "(.*)"\)\)$`)
 	for line := range strings.Lines(profile) {
 		r := rule.FindStringSubmatch(strings.TrimSpace(line))
 		if r == nil {
@@ -66,18 +67,28 @@ func sandboxExec(profile string, argv []string) error {
 		st, err := os.Lstat(path)
 		switch {
 		case err != nil:
-		case r[1] == "allow" && how != "deny all":
-			args = append(args, "--bind", path, path)
+		case strings.Contains(line, "unlink"):
+			if how != "move" {
+				pins = append(pins, "--bind", path, path) // what is a mount can't be moved
+			}
+		case r[1] == "allow":
+			switch {
+			case how == "deny all":
+			case rest == nil:
+				args = append(args, "--bind", path, path)
+			default:
+				rest = append(rest, "--bind", path, path)
+			}
 		case r[1] == "deny" && r[2] == "":
-			args = append(args, "--ro-bind", path, path)
+			rest = append(rest, "--ro-bind", path, path)
 		case how == "show":
 		case r[1] == "deny" && st.IsDir():
-			args = append(args, "--tmpfs", path)
+			rest = append(rest, "--perms", "0111", "--tmpfs", path)
 		case r[1] == "deny":
-			args = append(args, "--ro-bind", os.DevNull, path)
+			rest = append(rest, "--ro-bind", os.DevNull, path)
 		}
 	}
-	return syscall.Exec(bwrap, append(append(args, "--"), argv...), os.Environ())
+	return syscall.Exec(bwrap, slices.Concat(args, pins, rest, []string{"--"}, argv), os.Environ())
 }
 
 // mac is a workspace for commands on a Mac that is none.
@@ -163,6 +174,30 @@ func TestSeatbeltFlow(t *testing.T) {
 	}
 }
 
+// A session's directory lies in guardproxy's state, of which nothing else can be
+// read.
+func TestSeatbeltSession(t *testing.T) {
+	chain, m := newMac(t, "")
+	m.policy.Session, m.policy.Masks = "one", []string{m.policy.State}
+	other := filepath.Join(m.policy.State, "log")
+	if err := os.MkdirAll(m.policy.State, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(other, []byte("mine"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for i, script := range []string{`echo x > "$TMPDIR/kept"`, `cat "$TMPDIR/kept"`, "cat " + other} {
+		var out, errs bytes.Buffer
+		result, err := run.Do(context.Background(), chain, []string{"/bin/sh", "-c", script}, m.policy, run.Options{Stdout: &out, Stderr: &errs})
+		if want := []struct {
+			code int
+			out  string
+		}{{}, {0, "x\n"}, {1, ""}}[i]; err != nil || result.ExitCode != want.code || out.String() != want.out {
+			t.Errorf("%s: %v, %d, %q; %s", script, err, result.ExitCode, out.String(), errs.String())
+		}
+	}
+}
+
 // What is made where nothing was, by whatever way the profile did not see, is
 // moved away afterwards, and denials are told.
 func TestSeatbeltAfterwards(t *testing.T) {
@@ -204,6 +239,7 @@ func TestSeatbeltFailsClosed(t *testing.T) {
 		{"one that confines nothing", "ignore", "could be made"},
 		{"one that covers nothing", "show", "should be covered"},
 		{"one that denies all", "deny all", "denied"},
+		{"one that lets directories move", "move", "could be moved"},
 		{"one that can't start", "refuse", "sandbox_apply"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

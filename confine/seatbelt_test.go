@@ -11,8 +11,9 @@ import (
 )
 
 func TestSeatbelt(t *testing.T) {
-	roots, guarded, hidden := []string{"/w", "/more", "/t"}, []string{"/w/.git/hooks", "/w/.envrc"}, []string{"/h/own", "/h/.ssh", "/w/deep/down/secret"}
-	none, host := seatbelt(roots, guarded, hidden, ""), seatbelt(roots, guarded, hidden, HostNetwork)
+	roots, guarded, hidden := []string{"/w", "/more"}, []string{"/w/.git/hooks", "/w/.envrc"}, []string{"/h/own", "/h/.ssh", "/w/deep/down/secret"}
+	const temp = "/h/own/sessions/t"
+	none, host := seatbelt(roots, guarded, hidden, temp, ""), seatbelt(roots, guarded, hidden, temp, HostNetwork)
 	for _, c := range []struct {
 		name, line, text string
 		has              bool
@@ -20,7 +21,9 @@ func TestSeatbelt(t *testing.T) {
 		{"everything is denied first", "(version 1)\n(deny default)\n", none, true},
 		{"the workspace", `(allow file-write* (subpath "/w"))`, none, true},
 		{"a further root", `(allow file-write* (subpath "/more"))`, none, true},
-		{"nothing else is written", `(allow file-write* (subpath "/w"))`, seatbelt([]string{"/t"}, nil, hidden, ""), false},
+		{"nothing else is written", `(allow file-write* (subpath "/w"))`, seatbelt(nil, nil, hidden, temp, ""), false},
+		{"the temporary directory", `(allow file-read* file-write* (subpath "/h/own/sessions/t"))`, none, true},
+		{"the way to it has a name", `(allow file-read-metadata (literal "/h/own"))`, none, true},
 		{"a guarded place, also where nothing is", `(deny file-write* (subpath "/w/.envrc"))`, none, true},
 		{"and by its other name", `(deny file-write* (subpath "/System/Volumes/Data/w/.envrc"))`, none, true},
 		{"the way to one can't be moved", `(deny file-write-unlink (literal "/w/.git"))`, none, true},
@@ -46,10 +49,12 @@ func TestSeatbelt(t *testing.T) {
 	for _, pair := range [][2]string{
 		{"(allow file-write* (subpath", "(deny file-write* (subpath"},
 		{"(allow file-write* (subpath", "(deny file-read* file-write* (subpath"},
-		{"(allow file-read*", "(deny file-read* file-write* (subpath"},
+		{"(allow file-read*)", "(deny file-read* file-write* (subpath"},
 		{"(allow file-write* (subpath", "(deny file-write-unlink"},
 		{"(allow file-write* (subpath", "(deny file-write-setugid"},
 		{"(allow network*)", "(deny network* (remote unix-socket))"},
+		{"(deny file-read* file-write* (subpath", "(allow file-read* file-write* (subpath"}, // a session's
+		{"(allow file-read* file-write* (subpath", "(deny file-write-setugid"},
 		{"(allow file-read*)", "(deny file-read-data (subpath"},
 	} {
 		if given, taken := strings.LastIndex(host, pair[0]), strings.Index(host, pair[1]); given < 0 || taken < given {
@@ -66,8 +71,8 @@ var update = flag.Bool("update", false, "write testdata anew")
 // The whole text, for a reader: it is what a Mac gets.
 func TestSeatbeltText(t *testing.T) {
 	const file = "testdata/seatbelt.sb"
-	got := seatbelt([]string{"/Users/me/project", "/private/tmp/own"}, []string{"/Users/me/project/.envrc", "/Users/me/project/.git/hooks"},
-		[]string{"/Users/me/.ssh", "/Users/me/project/private/key"}, HostNetwork)
+	got := seatbelt([]string{"/Users/me/project"}, []string{"/Users/me/project/.envrc", "/Users/me/project/.git/hooks"},
+		[]string{"/Users/me/.ssh", "/Users/me/.local/state/guardproxy", "/Users/me/project/private/key"}, "/Users/me/.local/state/guardproxy/sessions/one", HostNetwork)
 	if *update {
 		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
 			t.Fatal(err)
@@ -75,6 +80,18 @@ func TestSeatbeltText(t *testing.T) {
 	}
 	if want, err := os.ReadFile(file); err != nil || got != string(want) {
 		t.Errorf("%v; got\n%s\nwant\n%s", err, got, want)
+	}
+}
+
+func TestSeatbeltAdvice(t *testing.T) {
+	for text, want := range map[string]string{
+		"sandbox-exec: sandbox_apply: Operation not permitted":    "outside of any other sandbox",
+		"the launcher can't read its instructions: unknown field": LauncherName,
+		"a masked file was readable":                              "",
+	} {
+		if got := seatbeltAdvice(text); want == "" && got != "" || !strings.Contains(got, want) {
+			t.Errorf("%q: got %q", text, got)
+		}
 	}
 }
 
@@ -90,8 +107,8 @@ func TestSeatbeltMissing(t *testing.T) {
 func TestSeatbeltQuotes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		path := "/" + rapid.StringOf(rapid.SampledFrom([]rune("a\"\\()\n\t; #é"))).Draw(t, "path")
-		text := seatbelt([]string{"/w"}, nil, []string{path}, "")
-		plain := seatbelt([]string{"/w"}, nil, []string{"/a"}, "")
+		text := seatbelt([]string{"/w"}, nil, []string{path}, path, "")
+		plain := seatbelt([]string{"/w"}, nil, []string{"/a"}, "/a", "")
 		depth, quoted, forms := 0, false, 0
 		for i := 0; i < len(text); i++ {
 			switch c := text[i]; {

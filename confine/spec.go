@@ -102,6 +102,7 @@ type ProbeSpec struct {
 	Create  string `json:"create,omitempty"`  // a file to be created outside every grant
 	Covered string `json:"covered,omitempty"` // a masked file to be read
 	Link    string `json:"link,omitempty"`    // another name for Covered in the workspace, to be read by
+	Way     string `json:"way,omitempty"`     // a directory with a guarded place in it, to be moved
 }
 
 // ProbeReport is the probe's answer on stdout: for each attempt "ok", "skipped"
@@ -112,4 +113,5 @@ type ProbeReport struct {
 	Create  string `json:"create"`
 	Covered string `json:"covered"`
 	Link    string `json:"link"`
+	Way     string `json:"way"`
 }

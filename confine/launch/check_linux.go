@@ -24,7 +24,8 @@ func openNameless(dir string) error {
 	if err != nil {
 		return err
 	}
-	return unix.Close(fd)
+	unix.Close(fd)
+	return nil
 }
 
 // openTemporary makes a file in the command's own temporary directory.

@@ -55,6 +55,7 @@ func probe(text string) int {
 			}
 			return err
 		}),
+		Way: try(spec.Way, func(p string) error { return os.Rename(p, p+"-moved") }),
 	})
 	return 0
 }
