@@ -102,6 +102,9 @@ func probeOnce(r rung) (stale bool, err error) {
 	if want.Way != "" && (got.Way == "ok" || got.Way == "" || got.Way == "skipped") {
 		return false, errors.New("the directory of a guarded place could be moved")
 	}
+	if s, ok := r.(*seatbeltRung); ok {
+		s.environ = got.Environ == "ok" || got.Environ == "skipped" || got.Environ == ""
+	}
 	return false, nil
 }
 

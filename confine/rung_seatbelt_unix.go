@@ -23,6 +23,9 @@ import (
 type seatbeltRung struct {
 	command  string // sandbox-exec
 	launcher string
+	// environ says that the probe could read the environment of another process,
+	// or did not try.
+	environ bool
 }
 
 // findSeatbelt returns the rung if it proves itself.
@@ -107,7 +110,7 @@ func (s *seatbeltRung) prepare(argv []string, p Policy) (_ Prepared, err error) 
 	prepared.Argv = seatbeltArgs(s.command, seatbelt(roots, prepared.guarded, hidden, temp, p.Network), launch)
 	// C is the one locale for messages that every macOS has.
 	prepared.Env = setenv(plainMessages(withTemp(Env(os.Environ(), p.Env), temp, roots)), "LC_MESSAGES", "C")
-	prepared.Enforcement = Enforcement{Level: Partial, Missing: seatbeltMissing(p), Runner: runSeatbelt, OwnFilesMasked: true, Writable: roots}
+	prepared.Enforcement = Enforcement{Level: Partial, Missing: seatbeltMissing(p, s.environ), Runner: runSeatbelt, OwnFilesMasked: true, Writable: roots}
 	if !prepared.checked {
 		prepared.Enforcement.Missing = append(prepared.Enforcement.Missing, "no place outside can be tried before the command starts")
 	}

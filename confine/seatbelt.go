@@ -19,15 +19,19 @@ import (
 
 // seatbeltBase is what every program needs to start. Devices are a list, since
 // some of them (disks, captured packets) hold what paths are denied for.
-// Terminals are those that the command made itself (pty(4)): the extension is
+// The environment of other processes, which may hold keys, is a sysctl
+// (kern.procargs2) and information about a process; not every macOS asks the
+// profile before it tells, so the probe tries it. Terminals are those that the command made itself (pty(4)): the extension is
 // given to whoever opened the other side.
 const seatbeltBase = `(version 1)
 (deny default)
 (allow process-exec process-fork)
+(deny process-info*)
 (allow process-info* (target same-sandbox))
 (allow signal (target same-sandbox))
 (allow sysctl-read)
-(allow file-read*)
+(deny sysctl-read (sysctl-name-prefix "kern.procargs"))
+(allow file-read* file-map-executable)
 (deny file-read-data (subpath "/dev"))
 (allow file-read-data (literal "/dev"))
 (allow file-read* file-write-data (subpath "/dev/fd") (literal "/dev/stdin") (literal "/dev/stdout") (literal "/dev/stderr"))
@@ -51,6 +55,7 @@ const seatbeltHost = `(allow network*)
 (deny network* (remote unix-socket))
 (allow network-outbound (literal "/private/var/run/mDNSResponder"))
 (allow mach-lookup
+  (global-name "com.apple.dnssd.service")
   (global-name "com.apple.SystemConfiguration.DNSConfiguration")
   (global-name "com.apple.SystemConfiguration.configd")
   (global-name "com.apple.trustd.agent"))
@@ -142,8 +147,9 @@ func seatbeltAdvice(text string) string {
 	return ""
 }
 
-// seatbeltMissing lists what the rung leaves open.
-func seatbeltMissing(p Policy) []string {
+// seatbeltMissing lists what the rung leaves open. environ says that nothing
+// keeps a command from the environment of other processes.
+func seatbeltMissing(p Policy, environ bool) []string {
 	missing := []string{
 		"a process table of its own: other processes of the user are visible",
 		"a /tmp of its own: what other programs leave there can be read",
@@ -152,6 +158,9 @@ func seatbeltMissing(p Policy) []string {
 		"system services for names of users, notifications and the log can be talked to, and named semaphores of other programs",
 		"what leaves the command's process group goes on when the command has ended",
 		"the command, and what it started, outlives a killed guardproxy",
+	}
+	if environ {
+		missing = append(missing, "arguments and environment of the user's other processes can be read, and with them keys in variables, guardproxy's own too")
 	}
 	if p.Mode == WorkspaceWrite {
 		missing = append(missing, "guarded places that do not exist can be filled by moving a directory there, or by a name in another case; they are moved away afterwards")

@@ -150,7 +150,7 @@ func TestSeatbeltFlow(t *testing.T) {
 		{name: "a guarded place", script: "echo x > .claude/settings.json", code: 2},
 		{name: "variables with secrets", script: `echo "$SOME_TOKEN"`},
 		{name: "the language of messages", script: `echo "$LANG $LC_MESSAGES"`, out: "de_DE.UTF-8 C"},
-		{name: "descriptors", script: "ls /proc/$$/fd | wc -l | tr -d ' '", out: "3"},
+		{name: "descriptors", script: `for f in /proc/$$/fd/*; do if readlink $f >/dev/null; then printf %s ${f##*/}; fi; done`, out: "012"},
 		{name: "a core dump's size", script: "ulimit -c", out: "0"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -163,7 +163,7 @@ func TestSeatbeltFlow(t *testing.T) {
 			}
 			var out, errs bytes.Buffer
 			result, err := run.Do(context.Background(), chain, argv, p, run.Options{Stdout: &out, Stderr: &errs, Prepared: func(p confine.Prepared) {
-				if e := p.Enforcement; e.Level != confine.Partial || len(e.Missing) == 0 || e.Runner != "seatbelt" || !e.OwnFilesMasked || p.Unproven() {
+				if e := p.Enforcement; e.Level != confine.Partial || len(e.Missing) == 0 || !strings.Contains(strings.Join(e.Missing, "\n"), "environment") || e.Runner != "seatbelt" || !e.OwnFilesMasked || p.Unproven() {
 					t.Errorf("prepared as %+v, unproven %v", e, p.Unproven())
 				}
 			}})

@@ -34,6 +34,7 @@ func TestSeatbelt(t *testing.T) {
 		{"secrets", `(deny file-read* file-write* (subpath "/h/.ssh"))`, none, true},
 		{"and by their other name", `(deny file-read* file-write* (subpath "/System/Volumes/Data/h/.ssh"))`, none, true},
 		{"devices are not read", `(deny file-read-data (subpath "/dev"))`, none, true},
+		{"no environment of another process", `(deny sysctl-read (sysctl-name-prefix "kern.procargs"))`, none, true},
 		{"no network", "network", none, false},
 		{"the host's network", "(allow network*)", host, true},
 		{"and no sockets of the file system", "(deny network* (remote unix-socket))", host, true},
@@ -49,13 +50,15 @@ func TestSeatbelt(t *testing.T) {
 	for _, pair := range [][2]string{
 		{"(allow file-write* (subpath", "(deny file-write* (subpath"},
 		{"(allow file-write* (subpath", "(deny file-read* file-write* (subpath"},
-		{"(allow file-read*)", "(deny file-read* file-write* (subpath"},
+		{"(allow file-read* file-map", "(deny file-read* file-write* (subpath"},
 		{"(allow file-write* (subpath", "(deny file-write-unlink"},
 		{"(allow file-write* (subpath", "(deny file-write-setugid"},
 		{"(allow network*)", "(deny network* (remote unix-socket))"},
 		{"(deny file-read* file-write* (subpath", "(allow file-read* file-write* (subpath"}, // a session's
 		{"(allow file-read* file-write* (subpath", "(deny file-write-setugid"},
-		{"(allow file-read*)", "(deny file-read-data (subpath"},
+		{"(allow sysctl-read)", "(deny sysctl-read"},
+		{"(deny process-info*)", "(allow process-info* (target same-sandbox))"},
+		{"(allow file-read* file-map", "(deny file-read-data (subpath"},
 	} {
 		if given, taken := strings.LastIndex(host, pair[0]), strings.Index(host, pair[1]); given < 0 || taken < given {
 			t.Errorf("%s stands behind %s:\n%s", pair[0], pair[1], host)
@@ -96,10 +99,13 @@ func TestSeatbeltAdvice(t *testing.T) {
 }
 
 func TestSeatbeltMissing(t *testing.T) {
-	read, write := seatbeltMissing(Policy{Mode: ReadOnly}), seatbeltMissing(Policy{Mode: WorkspaceWrite})
-	host := seatbeltMissing(Policy{Mode: WorkspaceWrite, Network: HostNetwork})
+	read, write := seatbeltMissing(Policy{Mode: ReadOnly}, false), seatbeltMissing(Policy{Mode: WorkspaceWrite}, false)
+	host := seatbeltMissing(Policy{Mode: WorkspaceWrite, Network: HostNetwork}, false)
 	if len(read) == 0 || len(write) <= len(read) || len(host) <= len(write) {
 		t.Errorf("what is allowed more leaves no more open:\n%q\n%q\n%q", read, write, host)
+	}
+	if open := seatbeltMissing(Policy{Mode: ReadOnly}, true); len(open) != len(read)+1 {
+		t.Errorf("an environment that can be read is not named: %q", open)
 	}
 }
 

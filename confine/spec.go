@@ -114,4 +114,5 @@ type ProbeReport struct {
 	Covered string `json:"covered"`
 	Link    string `json:"link"`
 	Way     string `json:"way"`
+	Environ string `json:"environ"` // the parent's environment, to be read where that is a system call
 }

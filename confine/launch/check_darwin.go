@@ -31,3 +31,12 @@ func openTemporary(dir string) error {
 	f.Close()
 	return os.Remove(path)
 }
+
+// environOf is the sysctl that tells arguments and environment of a process
+// (KERN_PROCARGS2, sys/sysctl.h).
+const environOf = "kern.procargs2"
+
+func readEnviron(name string, pid int) error {
+	_, err := unix.SysctlRaw(name, pid)
+	return err
+}

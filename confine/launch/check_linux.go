@@ -30,3 +30,9 @@ func openNameless(dir string) error {
 
 // openTemporary makes a file in the command's own temporary directory.
 func openTemporary(dir string) error { return openNameless(dir) }
+
+// environOf is empty: what /proc shows of other processes is for mounts and
+// Landlock.
+const environOf = ""
+
+func readEnviron(string, int) error { return unix.ENOTSUP }

@@ -55,7 +55,8 @@ func probe(text string) int {
 			}
 			return err
 		}),
-		Way: try(spec.Way, func(p string) error { return os.Rename(p, p+"-moved") }),
+		Way:     try(spec.Way, func(p string) error { return os.Rename(p, p+"-moved") }),
+		Environ: try(environOf, func(name string) error { return readEnviron(name, os.Getppid()) }),
 	})
 	return 0
 }
