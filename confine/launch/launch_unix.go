@@ -96,6 +96,7 @@ func (s status) become(word string, argv, env []string) int {
 	if err != nil && !errors.Is(err, exec.ErrDot) {
 		return s.notRun(argv[0], err)
 	}
+	dieAsCommand()
 	s.write("ready " + word + "\n")
 	err = unix.Exec(path, argv, env)
 	if errors.Is(err, unix.ENOEXEC) { // a script without #!: execvp(3) hands it to sh

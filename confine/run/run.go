@@ -66,7 +66,9 @@ type Options struct {
 	Grace time.Duration
 	// Signals are passed on to the command as they come, nil for none. After
 	// SIGTERM and SIGHUP it has ForwardGrace to end; what it does about any
-	// other is its own matter.
+	// other is its own matter. SIGTERM, SIGHUP, SIGINT and SIGQUIT that come
+	// before there is a command end the call instead, and any other but SIGSTOP
+	// and SIGCONT waits for it.
 	Signals <-chan os.Signal
 	// Attempt lets Do leave out the probe where it can: see
 	// [confine.Chain.Attempt].

@@ -3,6 +3,7 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -66,10 +67,17 @@ func Run(ctx context.Context, p confine.Prepared, o Options) (Result, error) {
 		timeout = t.C
 	}
 	var overdue <-chan time.Time // after a signal that asks the command to end
+	var early []syscall.Signal   // what came before there was a command to get it
+	ready := c.launcher.atReady
 	for waiting := true; waiting; {
 		select {
 		case <-c.exited:
 			waiting = false
+		case <-ready:
+			ready = nil
+			for _, s := range early {
+				c.forward(s)
+			}
 		case <-timeout:
 			result.TimedOut, waiting = true, false
 		case <-ctx.Done():
@@ -88,10 +96,20 @@ func Run(ctx context.Context, p confine.Prepared, o Options) (Result, error) {
 			ends := s == syscall.SIGTERM || s == syscall.SIGHUP
 			switch {
 			case !ok:
-			case !c.forward(s) && (ends || s == syscall.SIGINT || s == syscall.SIGQUIT):
-				result.Canceled, waiting = true, false // there is no command yet
-			case ends && overdue == nil:
-				overdue = time.After(ForwardGrace)
+			case s == syscall.SIGSTOP || s == syscall.SIGCONT:
+				c.pause(s)
+				notReady = nil // whoever stops a runner decides how long
+			case c.launcher.isReady():
+				c.forward(s)
+				if ends && overdue == nil {
+					overdue = time.After(ForwardGrace)
+				}
+			case ends || s == syscall.SIGINT || s == syscall.SIGQUIT:
+				// To a runner that it does not end, it would be lost.
+				c.canceledBy = s
+				result.Canceled, waiting = true, false
+			default:
+				early = append(early, s)
 			}
 		}
 	}
@@ -130,6 +148,8 @@ type call struct {
 	refused []error       // what answerRenames denied; read after done
 	// survivors is how many processes withstood killLeft; read after done.
 	survivors int
+	// canceledBy is the signal that ended the call before there was a command.
+	canceledBy syscall.Signal
 }
 
 // attend starts the process, reports that on started, and stays with it to the
@@ -232,9 +252,10 @@ func (c *call) readPipes(readers []*os.File) {
 	}
 }
 
-// stop ends the command: SIGTERM, a grace period, SIGKILL.
+// stop ends the command: SIGTERM, a grace period, SIGKILL. A runner whose command
+// is not there yet is not asked.
 func (c *call) stop(grace time.Duration) {
-	if c.terminate() {
+	if c.launcher.isReady() && c.terminate() {
 		select {
 		case <-c.exited:
 			return
@@ -268,6 +289,16 @@ func (c *call) forward(sig syscall.Signal) bool {
 	return pid > 0 && c.signals.sendOther(-pid, sig)
 }
 
+// pause stops or wakes the command, or its runner if there is none yet.
+func (c *call) pause(sig syscall.Signal) {
+	if !c.forward(sig) || !c.launcher.isReady() {
+		// bwrap lets its child begin when it has said which it is: what was not
+		// there before bwrap stopped is there now, or is not going to be.
+		c.signals.sendGroup(sig)
+		c.forward(sig)
+	}
+}
+
 // judge turns what the process and the pipes said into a result.
 func (c *call) judge(r Result) (Result, error) {
 	r.ExitCode = -1
@@ -276,21 +307,23 @@ func (c *call) judge(r Result) (Result, error) {
 		// bwrap's own exit code means something only if it says so.
 		code, known = c.bwrap.exitCode()
 	}
+	killed := 128 + int(cmp.Or(c.canceledBy, syscall.SIGKILL))
 	switch {
+	case (r.TimedOut || r.Canceled) && !c.launcher.ready && c.launcher.exec == "":
+		// Whatever the runner said to that.
+		r.ExitCode = killed
+		return r, nil
 	case c.launcher.fatal != "":
 		return r, &Failure{Runner: c.prepared.Enforcement.Runner, Reason: c.launcher.fatal}
 	case c.launcher.ready || c.launcher.exec != "":
 		r.NotExecuted = c.launcher.exec
-		if known {
+		if known && !(c.canceledBy != 0 && code == 128+int(syscall.SIGKILL)) {
 			r.ExitCode = code
 		} else if r.TimedOut || r.Canceled {
-			r.ExitCode = 128 + int(syscall.SIGKILL) // we did that, and bwrap went with it
+			r.ExitCode = killed // we did that, and bwrap went with it
 		} else {
 			r.Unknown = true
 		}
-		return r, nil
-	case r.TimedOut || r.Canceled:
-		r.ExitCode = 128 + int(syscall.SIGKILL)
 		return r, nil
 	}
 	reason := "it ended without a word"

@@ -47,6 +47,16 @@ func (s *launcherStatus) read(r io.Reader) {
 	}
 }
 
+// isReady says whether the launcher has done its part by now.
+func (s *launcherStatus) isReady() bool {
+	select {
+	case <-s.atReady:
+		return true
+	default:
+		return false
+	}
+}
+
 // bwrapStatus is what confine.BubblewrapPipe said so far: a sequence of JSON
 // objects, of which two members matter here.
 type bwrapStatus struct {
