@@ -2,6 +2,7 @@ package main
 
 import (
 	"os"
+	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"strings"
@@ -25,7 +26,21 @@ func TestMain(m *testing.M) {
 	if strings.HasSuffix(os.Args[0], ".test") && signal.Ignored(syscall.SIGHUP) {
 		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
 	}
-	testscript.Main(m, map[string]func(){"guardproxy": main})
+	testscript.Main(m, map[string]func(){"guardproxy": main, "jobgroup": jobGroup})
+}
+
+// jobGroup becomes the command in its arguments as a shell with job control starts
+// one: in a process group of its own, in its parent's session. Only such a group
+// can be stopped from a terminal.
+func jobGroup() {
+	if err := syscall.Setpgid(0, 0); err != nil {
+		panic(err)
+	}
+	path, err := exec.LookPath(os.Args[1])
+	if err == nil {
+		err = syscall.Exec(path, os.Args[1:], os.Environ())
+	}
+	panic(err)
 }
 
 // TestScripts holds the command line's contract: testdata/*.txtar.

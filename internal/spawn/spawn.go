@@ -105,7 +105,9 @@ var forwarded = []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, sysca
 // relay passes on what this process catches. A command in a session of its own
 // does not hear a terminal's Ctrl-Z, and SIGTSTP would not stop it there, since
 // nobody controls its jobs: it gets SIGSTOP, and then this process stops as its
-// shell expects. SIGCONT wakes both.
+// shell expects. Where no shell could wake it the kernel does not stop it: that
+// is so for whoever leads a session, as in a container. Either way, what runs
+// behind stopSelf runs because this process is awake.
 func relay(caught <-chan os.Signal, to chan<- os.Signal) {
 	for s := range caught {
 		if s != syscall.SIGTSTP {
@@ -114,7 +116,8 @@ func relay(caught <-chan os.Signal, to chan<- os.Signal) {
 		}
 		to <- syscall.SIGSTOP
 		to <- nil // taken when the one before has been passed on
-		syscall.Kill(os.Getpid(), syscall.SIGSTOP)
+		stopSelf()
+		to <- syscall.SIGCONT
 	}
 }
 
