@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"sync"
 	"syscall"
 	"time"
 
@@ -58,6 +59,12 @@ func Run(ctx context.Context, p confine.Prepared, o Options) (Result, error) {
 	if err := <-started; err != nil {
 		return Result{ExitCode: -1}, &Failure{Runner: p.Enforcement.Runner, Reason: "it can't be started: " + err.Error()}
 	}
+
+	spoken := make(chan struct{})
+	go func() {
+		defer close(spoken)
+		h.speak()
+	}()
 
 	var result Result
 	var timeout <-chan time.Time
@@ -121,13 +128,17 @@ func Run(ctx context.Context, p confine.Prepared, o Options) (Result, error) {
 		c.stop(grace)
 	}
 	<-c.done
+	select {
+	case <-spoken:
+	case <-time.After(waitDelay): // whoever reads stderr does not
+	}
 	result.Duration = time.Since(began)
 	result.Survivors = c.survivors
 	result.OutputTruncated = errors.Is(c.waitErr, exec.ErrWaitDelay)
 	result, err := c.judge(result)
 	var failure *Failure
 	if errors.As(err, &failure) {
-		failure.Said, failure.Stale = string(h.said), p.Stale()
+		failure.Said, failure.Stale = h.unsaid(), p.Stale()
 	}
 	// Everything has ended: what is left now stays.
 	result.Held, result.Refused = p.Settle(), c.refused
@@ -360,28 +371,94 @@ var readyLimit = func() (over <-chan time.Time, stop func() bool) {
 
 // held is a writer that waits for the command: what comes before it is ready is
 // its runner's, and kept here if it never gets ready. The process behind goes on
-// meanwhile, as far as its pipe takes what it says.
+// meanwhile.
 type held struct {
 	to          io.Writer
 	ready, over <-chan struct{}
-	said        []byte // at most maxSaid
+
+	mu   sync.Mutex
+	said []byte // before it was ready, and not written to yet; at most maxHeld
+	deaf bool   // more is thrown away
 }
+
+// maxHeld bounds what is held, in bytes. A command that has said this much is
+// known to be ready, but for a moment.
+const maxHeld = 1 << 20
 
 // maxSaid bounds what is kept of a failed runner's words, in bytes.
 const maxSaid = 4 << 10
 
 func (h *held) Write(p []byte) (int, error) {
+	if h.hold(p) {
+		return len(p), nil
+	}
 	select {
 	case <-h.ready:
-		return h.to.Write(p)
+	case <-h.over: // without a word, or behind one
+	case <-time.After(readyTime): // the runner's beyond doubt, and it waits to be read
+		h.mu.Lock()
+		h.deaf = true
+		h.mu.Unlock()
+	}
+	if h.hold(p) {
+		return len(p), nil
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.flush()
+	return h.to.Write(p)
+}
+
+// hold keeps p, or throws it away, and says so.
+func (h *held) hold(p []byte) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	select {
+	case <-h.ready:
+		return false
+	default:
+	}
+	select {
+	case <-h.over:
+		h.deaf = true
+	default:
+	}
+	if room := maxHeld - len(h.said); h.deaf {
+		p = p[:min(len(p), room)]
+	} else if len(p) > room {
+		return false
+	}
+	h.said = append(h.said, p...)
+	return true
+}
+
+// speak writes what was held once the command is ready. It returns when nothing
+// more can be held.
+func (h *held) speak() {
+	select {
+	case <-h.ready:
 	case <-h.over:
 	}
 	select {
 	case <-h.ready: // both
-		return h.to.Write(p)
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.flush()
 	default:
-		h.said = append(h.said, p[:min(len(p), maxSaid-len(h.said))]...)
-		return len(p), nil
+	}
+}
+
+// unsaid is the beginning of what is held.
+func (h *held) unsaid() string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return string(h.said[:min(len(h.said), maxSaid)])
+}
+
+func (h *held) flush() {
+	if len(h.said) > 0 {
+		h.to.Write(h.said)
+		h.said = nil
 	}
 }
 

@@ -115,6 +115,36 @@ func TestFailedNotStale(t *testing.T) {
 	}
 }
 
+// A runner may say as much as it likes before the command runs, and what the
+// command says comes behind that.
+func TestRunnerSaysMuch(t *testing.T) {
+	bwrap := realBwrap(t)
+	for _, c := range []struct {
+		name  string
+		bytes int
+	}{
+		{"nothing", 0},
+		{"a line", 80},
+		{"more than a pipe holds", 300_000},
+		{"nearly all that is held", 1 << 20},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f := newField(t)
+			runner := filepath.Join(filepath.Dir(f.workspace), "runner")
+			f.write(runner, "#!/bin/sh\nhead -c "+strconv.Itoa(c.bytes)+" /dev/zero | tr '\\0' x >&2\nexec "+bwrap+" \"$@\"\n")
+			if err := os.Chmod(runner, 0o755); err != nil {
+				t.Fatal(err)
+			}
+			chain := confine.New(confine.Options{Self: true, Runner: []string{runner}})
+			var stderr bytes.Buffer
+			got, err := run.Do(context.Background(), chain, []string{"sh", "-c", "echo command >&2; exit 7"}, f.policy, run.Options{Stderr: &stderr})
+			if want := strings.Repeat("x", c.bytes) + "command\n"; err != nil || got.ExitCode != 7 || stderr.String() != want {
+				t.Errorf("%+v, %v; %d bytes on stderr, want %d", got, err, stderr.Len(), len(want))
+			}
+		})
+	}
+}
+
 // realBwrap is bwrap, on a machine where it confines.
 func realBwrap(t *testing.T) string {
 	t.Helper()
