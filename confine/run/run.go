@@ -99,6 +99,10 @@ type Result struct {
 	// OutputTruncated says that something still held the output when the
 	// command had ended, and what it may have written later is lost.
 	OutputTruncated bool
+	// OutputErr is the first error of Options.Stdout or Stderr, but for a reader
+	// that went away (EPIPE): what the command wrote from then on is lost, and
+	// it was told so by SIGPIPE if it wrote any more.
+	OutputErr error
 	// Survivors is how many processes of the command could not be killed
 	// within a few seconds and may still run. Only a process that called Sole
 	// under Landlock alone can know; elsewhere it is 0.
@@ -146,8 +150,11 @@ func Do(ctx context.Context, chain *confine.Chain, argv []string, p confine.Poli
 	if o.Attempt && anew {
 		prepare = chain.Attempt
 	}
+	var found []ward.Held
 	for tries := 1; ; tries++ {
 		result, unproven, err := once(ctx, prepare, argv, p, o)
+		found = append(found, result.Held...) // by whomever: it was moved
+		result.Held = found
 		var failure *Failure
 		if !errors.As(err, &failure) {
 			return result, err

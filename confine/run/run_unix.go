@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -45,10 +46,11 @@ func Run(ctx context.Context, p confine.Prepared, o Options) (Result, error) {
 		defer stop()
 		notReady = limit
 	}
+	var l lost
 	c.cmd = exec.Command(p.Argv[0], p.Argv[1:]...)
 	c.cmd.Env, c.cmd.Dir = p.Env, p.Dir
 	c.cmd.Stdin = o.Stdin
-	c.cmd.Stdout, c.cmd.Stderr = piped(o.Stdout, o.Stderr)
+	c.cmd.Stdout, c.cmd.Stderr = piped(o.Stdout, o.Stderr, &l)
 	c.cmd.WaitDelay = waitDelay
 	// A session of its own: no terminal to type into, and a group to signal.
 	c.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
@@ -134,6 +136,7 @@ func Run(ctx context.Context, p confine.Prepared, o Options) (Result, error) {
 	}
 	result.Duration = time.Since(began)
 	result.Survivors = c.survivors
+	result.OutputErr = l.why()
 	result.OutputTruncated = errors.Is(c.waitErr, exec.ErrWaitDelay)
 	result, err := c.judge(result)
 	var failure *Failure
@@ -464,12 +467,12 @@ func (h *held) flush() {
 
 // piped hides that a writer is a file, so that the command gets a pipe. What is
 // equal stays equal: os/exec then uses one pipe for both.
-func piped(stdout, stderr io.Writer) (io.Writer, io.Writer) {
+func piped(stdout, stderr io.Writer, l *lost) (io.Writer, io.Writer) {
 	wrap := func(w io.Writer) io.Writer {
 		if w == nil {
 			w = io.Discard
 		}
-		return &onlyWriter{w}
+		return &onlyWriter{w, l}
 	}
 	out := wrap(stdout)
 	if stdout != nil && interfaceEqual(stdout, stderr) {
@@ -478,7 +481,29 @@ func piped(stdout, stderr io.Writer) (io.Writer, io.Writer) {
 	return out, wrap(stderr)
 }
 
-type onlyWriter struct{ io.Writer }
+// lost is why output of the command was lost, for the first time.
+type lost struct{ err atomic.Pointer[error] }
+
+func (l *lost) why() error {
+	if err := l.err.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+type onlyWriter struct {
+	io.Writer
+	lost *lost
+}
+
+func (w *onlyWriter) Write(p []byte) (int, error) {
+	n, err := w.Writer.Write(p)
+	// A reader that went away wants no more.
+	if err != nil && !errors.Is(err, syscall.EPIPE) {
+		w.lost.err.CompareAndSwap(nil, &err)
+	}
+	return n, err
+}
 
 // interfaceEqual compares two writers; types that can't be compared differ.
 func interfaceEqual(a, b io.Writer) bool {

@@ -115,6 +115,28 @@ func TestFailedNotStale(t *testing.T) {
 	}
 }
 
+// What was moved away after a try that failed is told, too.
+func TestHeldOfAllTries(t *testing.T) {
+	bwrap := realBwrap(t)
+	f := newField(t)
+	base := filepath.Dir(f.workspace)
+	place, log, runner := filepath.Join(base, "place"), filepath.Join(base, "log"), filepath.Join(base, "runner")
+	f.write(runner, "#!/bin/sh\necho >> "+log+"\nif test $(wc -l < "+log+") = 2; then rm "+place+"; echo x > "+f.workspace+"/.envrc; fi\nexec "+bwrap+" \"$@\"\n")
+	if err := os.Chmod(runner, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	f.write(place, "")
+	f.policy.Masks = append(f.policy.Masks, place)
+	chain := confine.New(confine.Options{Self: true, Runner: []string{runner}})
+	got, err := run.Do(context.Background(), chain, []string{"true"}, f.policy, run.Options{})
+	if err != nil || len(got.Held) != 1 || filepath.Base(got.Held[0].Path) != ".envrc" {
+		t.Errorf("%+v, %v, want .envrc among what was held", got, err)
+	}
+	if n := strings.Count(f.read(log), "\n"); n != 3 { // the probe's is the first
+		t.Errorf("the runner was started %d times", n)
+	}
+}
+
 // A runner may say as much as it likes before the command runs, and what the
 // command says comes behind that.
 func TestRunnerSaysMuch(t *testing.T) {

@@ -75,8 +75,8 @@ Nothing is said on stderr when it runs, even when enforcement is partial: use
 
 Exit code: the command's own (128+n if signal n ended it, 127 if it does not
 exist, 126 if it can't be executed); 124 if it ran out of time; 125 if it was
-not run or its exit status was lost, with the reason on stderr; 2 for a usage
-error. Commands can exit with 2, 124 and 125 as well: only --json tells them
+not run or its exit status was lost, with the reason on stderr; 1 if it was 0 and
+the output could not be written; 2 for a usage error. Commands can exit with 2, 124 and 125 as well: only --json tells them
 apart.
 
 SIGINT (Ctrl-C), SIGQUIT, SIGTERM, SIGHUP, SIGUSR1 and SIGUSR2 to guardproxy are
@@ -201,6 +201,8 @@ func (c *Command) Run(ctx context.Context, io terminal.Streams, settings func(fi
 	case result.Unknown:
 		return terminal.WithCode(ExitRunner, terminal.WithHint(errors.New("exec: the exit status of the command was lost"),
 			"it ran; look at what it did before you repeat it"))
+	case result.OutputErr != nil:
+		return terminal.WithCode(cmp.Or(result.ExitCode, terminal.Found), fmt.Errorf("exec: output of the command is lost: %w", result.OutputErr))
 	case result.ExitCode != 0:
 		return terminal.WithCode(result.ExitCode, nil)
 	}
