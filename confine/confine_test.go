@@ -271,8 +271,20 @@ func TestSessionTemp(t *testing.T) {
 	if _, err := os.Lstat(a); err == nil {
 		t.Error("a session that ended long ago has its directory")
 	}
-	if err := os.Chmod(temp("b"), 0o755); err != nil {
-		t.Fatal(err)
+	// A command can change the mode of its /tmp.
+	for _, mode := range []os.FileMode{0o755, 0} {
+		if err := os.Chmod(temp("b"), mode); err != nil {
+			t.Fatal(err)
+		}
+		if st, err := os.Stat(temp("b")); err != nil || st.Mode().Perm() != 0o700 {
+			t.Errorf("after a change to %v: %v, %v", mode, st.Mode(), err)
+		}
+	}
+	// Nobody knows what others did where they could go.
+	for _, dir := range []string{temp("b"), filepath.Join(state, "sessions")} {
+		if err := os.Chmod(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if _, err := (Policy{State: state, Session: "b"}).sessionTemp(now); err == nil {
 		t.Error("a directory that others can read was taken")

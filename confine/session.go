@@ -36,11 +36,24 @@ func (p Policy) sessionTemp(now time.Time) (string, error) {
 		return "", fmt.Errorf("make the session's directory: %w", err)
 	}
 	st, err := os.Lstat(dir)
+	if err == nil && st.IsDir() && mine(st) && st.Mode().Perm() != 0o700 && private(all) {
+		// A command has it as its /tmp and can change its mode, but nobody else
+		// came by it.
+		if err = os.Chmod(dir, 0o700); err == nil {
+			st, err = os.Lstat(dir)
+		}
+	}
 	if err != nil || !st.IsDir() || st.Mode().Perm()&0o077 != 0 || !mine(st) {
 		return "", fmt.Errorf("the session's directory %s is not a directory of this user's alone", dir)
 	}
 	os.Chtimes(dir, now, now)
 	return dir, nil
+}
+
+// private says whether dir is a directory that only this user can enter.
+func private(dir string) bool {
+	st, err := os.Stat(dir)
+	return err == nil && st.IsDir() && mine(st) && st.Mode().Perm()&0o077 == 0
 }
 
 // sweepSessions removes directories that no call has used for long.
