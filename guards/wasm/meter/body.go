@@ -128,7 +128,8 @@ type validator struct {
 	// place of its own for it: saved counts these places, as far as a single
 	// pass can see them. low is the height below which the stack has not been
 	// since the last call; epochs tell for every local how many calls were
-	// before it was set, or -1 once its value is counted.
+	// before it was set, or -1 once its value is counted. Calls that metering
+	// or the engine make of other instructions count, too.
 	saved, low, epoch int
 	epochs            []int
 	wide              bool // some value is a vector

@@ -37,6 +37,7 @@ func (v *validator) instruction() {
 		v.pushAll(params)
 		switch op {
 		case opLoop:
+			v.save()
 			v.current = v.segment(-1)
 			v.mark(markEnter, uint32(v.current))
 			v.fork(costStep)
@@ -199,6 +200,7 @@ func (v *validator) instruction() {
 		}
 		v.push(I32)
 	case 0xd2: // ref.func
+		v.save()
 		v.pay(costHost)
 		at := v.at
 		f := v.u32()
@@ -294,11 +296,18 @@ func (v *validator) call(e edge, operands func()) {
 
 func (v *validator) callType(t FuncType) {
 	v.popAll(t.Params)
+	v.save()
+	v.pay(costValue * uint32(max(0, len(t.Params)+len(t.Results)-freeValues)))
+	v.pushAll(t.Results)
+}
+
+// save counts what an engine has to save here: at every call, be it one of the
+// guest's, one that metering puts in or one by which the engine leaves machine
+// code.
+func (v *validator) save() {
 	v.saved += len(v.stack) - v.low
 	v.low = len(v.stack)
 	v.epoch++
-	v.pay(costValue * uint32(max(0, len(t.Params)+len(t.Results)-freeValues)))
-	v.pushAll(t.Results)
 }
 
 // Units of a sized instruction's operand, in sixteenths: of a byte, a table's
@@ -313,6 +322,7 @@ const (
 // which was written at code[start]. What it costs is paid by a function that
 // metering adds; it takes the operand from the stack and gives it back.
 func (v *validator) sized(start int, units uint32) {
+	v.save()
 	v.pay(costSized)
 	v.markAt(start, markSized, units)
 }
@@ -368,12 +378,14 @@ func (v *validator) prefixed(at int, op byte) {
 		v.zero()
 		v.zero()
 		pop3()
+		v.save()
 		v.pay(costSized)
 		v.markAt(start, markCopy, 0)
 	case 11: // memory.fill
 		v.needMemory()
 		v.zero()
 		pop3()
+		v.save()
 		v.pay(costSized)
 		v.markAt(start, markFill, 0)
 	case 12: // table.init

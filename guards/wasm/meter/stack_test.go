@@ -13,6 +13,7 @@ func recursive(locals int, code func(f int64) []byte) []byte {
 	f := int64(m.Next())
 	m.Func("i:i", string(slices.Repeat([]byte{'i'}, locals)), code(f))
 	m.Memory(1, 1)
+	m.Table('r', 1, 1)
 	m.Export("memory", assemble.Memory, 0)
 	m.Export("run", assemble.Func, uint32(f))
 	return m.Bytes()
@@ -47,6 +48,18 @@ func many(calls int) []byte {
 	})
 }
 
+// beside has values that are needed after what is no call of the guest's, each
+// after another one; after its own call it needs none of them.
+func beside(times int, what []byte) []byte {
+	return recursive(1, func(f int64) []byte {
+		var b []byte
+		for i := range times {
+			b = cat(b, I("local.get", 0), I("i32.load", 0, int64(4*i)), what, I("local.get", 1), I("i32.add"), I("local.set", 1))
+		}
+		return cat(b, I("local.get", 0), I("i32.const", 1), I("i32.add"), I("call", f), I("local.get", 1), I("i32.add"))
+	})
+}
+
 // The estimate of native stack holds: whatever a recursion saves in each call,
 // the engine's stack stays near the limit. It is doubled as it grows, and all
 // of its sizes are counted here: six times the limit is what a stack of one and
@@ -65,6 +78,12 @@ func TestStackEstimate(t *testing.T) {
 	for name, module := range map[string][]byte{
 		"a local": deep(1), "10 locals": deep(10), "100 locals": deep(100), "1,000 locals": deep(1000),
 		"10 calls": many(10), "1,000 calls": many(1000), "vectors": vectors,
+		"1,000 fills":      beside(1000, cat(I("i32.const", 0), I("i32.const", 0), I("i32.const", 0), I("memory.fill"))),
+		"1,000 copies":     beside(1000, cat(I("i32.const", 0), I("i32.const", 0), I("i32.const", 0), I("memory.copy"))),
+		"1,000 tables":     beside(1000, cat(I("i32.const", 0), I("i32.const", 0), I("i32.const", 0), I("table.copy", 0, 0))),
+		"1,000 references": beside(1000, cat(I("ref.func", 0), I("drop"))),
+		"1,000 growths":    beside(1000, cat(I("i32.const", 0), I("memory.grow"), I("drop"))),
+		"1,000 loops":      beside(1000, cat(I("loop"), I("end"))),
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := Limits{}.withDefaults()
