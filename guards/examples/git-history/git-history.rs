@@ -223,7 +223,7 @@ pub extern "C" fn guard_check_v1() -> i32 {
         let signs = [
             ("push --force", "push-force"), ("push -f", "push-force"), ("push --force-with-lease", "push-lease"), ("--mirror", "push-mirror"),
             ("filter-branch", "filter"), ("filter-repo", "filter"), ("reset --hard", "reset"), ("reflog expire", "reflog"),
-            ("gc --prune", "prune"), ("branch -d", "branch"), ("rm -rf .git", "git-dir"), ("push --delete", "push-delete"),
+            ("gc --prune", "prune"), ("branch -D", "branch"), ("branch -fd", "branch"), ("branch -df", "branch"), ("branch -d -f", "branch"), ("branch --delete --force", "branch"), ("rm -rf .git", "git-dir"), ("push --delete", "push-delete"),
         ];
         let hidden = [("--force", "push-force"), ("=-f", "push-force"), ("='-f", "push-force"), ("=\"-f", "push-force"), ("=+", "push-force"), ("--hard", "reset")];
         let mut found = None;

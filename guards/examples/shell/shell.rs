@@ -145,8 +145,8 @@ fn gap(c: u8) -> bool {
     b" \t\r\n\\'\",[]()".contains(&c)
 }
 
-/// Looks for words in a text, as words and whatever their case. A space stands
-/// for whatever parts words there, in quotes and lists too.
+/// Looks for words in a text, as words and whatever their case, but for capitals
+/// among the words, which are meant. A space stands for whatever parts words there, in quotes and lists too.
 pub fn mentions(text: &str, words: &str) -> bool {
     let (bytes, first) = (text.as_bytes(), words.as_bytes()[0]);
     (0..bytes.len()).any(|i| bytes[i].to_ascii_lowercase() == first && spoken_at(bytes, i, words.as_bytes()))
@@ -185,7 +185,7 @@ fn spoken_at(text: &[u8], mut i: usize, words: &[u8]) -> bool {
             while gap(at(i)) {
                 i += 1;
             }
-        } else if at(i).to_ascii_lowercase() == w {
+        } else if at(i) == w || at(i).to_ascii_lowercase() == w {
             i += 1;
         } else {
             return false;
