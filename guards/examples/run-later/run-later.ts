@@ -18,7 +18,7 @@ const COPIERS = set("cp mv install rsync scp ditto");
 const FILES = words(".bashrc .bash_profile .bash_login .bash_logout .bash_aliases .profile .zshrc .zshenv .zprofile .zlogin .zlogout .kshrc .mkshrc .cshrc .tcshrc .login .xinitrc .xprofile .xsession .xsessionrc .inputrc" +
   " .envrc .mise.toml mise.toml .yarnrc.yml .npmrc .gitconfig .gitmodules sitecustomize.py usercustomize.py .pdbrc .gdbinit .lldbinit .irbrc .pryrc .rprofile .vimrc .nvimrc .exrc .nvim.lua .emacs .dir-locals.el" +
   " .gitlab-ci.yml .travis.yml .drone.yml jenkinsfile azure-pipelines.yml bitbucket-pipelines.yml appveyor.yml .appveyor.yml cloudbuild.yaml buildspec.yml .woodpecker.yml .pre-commit-config.yaml lefthook.yml .lefthook.yml" +
-  " .mcp.json .claude.json opencode.json opencode.jsonc .opencode.json crush.json .crush.json .aider.conf.yml .cursorrules");
+  " .devcontainer.json .mcp.json .claude.json opencode.json opencode.jsonc .opencode.json crush.json .crush.json .aider.conf.yml .cursorrules");
 // Directories, wherever they lie, and what in them counts: a star is all of it.
 const DIRS: string[][] = [
   [".git", "hooks", "config", "config.worktree", "info", "modules"], [".husky", "*"], [".githooks", "*"],
@@ -53,10 +53,55 @@ function wild(part: string): i32 {
   return -1;
 }
 
-// fits compares a part of a path with a name; star is where a pattern in it
-// begins, or -1. A pattern fits what it may become if it begins like the name.
-function fits(part: string, star: i32, name: string): bool {
-  return star < 0 ? part == name : star > 0 && name.startsWith(part.substring(0, star));
+// shape is the pattern that the shell sees in a part of a path, made of * and ?
+// alone: a bracket is one character, whatever the shell expands is any text. It
+// is "" if there is none.
+function shape(part: string): string {
+  if (wild(part) < 0) return "";
+  let out = "", pattern = false;
+  for (let i = 0; i < part.length; i++) {
+    let c = part.charAt(i);
+    if (c == "*" || c == "?") pattern = true;
+    else if (c == "[") {
+      const from = i + 1 < part.length && (part.charAt(i + 1) == "!" || part.charAt(i + 1) == "^") ? i + 2 : i + 1;
+      const end = part.indexOf("]", from + 1); // the first one in it stands for itself
+      if (end > 0) { c = "?"; i = end; pattern = true; }
+    } else if (c == "$" && i + 1 < part.length) {
+      let end = i;
+      if (part.charAt(i + 1) == "{") {
+        end = part.indexOf("}", i);
+        if (end < 0) end = part.length - 1;
+      } else if (part.charAt(i + 1) == "(") end = part.length - 1;
+      else while (end + 1 < part.length && letter(lower(part.charCodeAt(end + 1)))) end++;
+      if (end > i) { c = "*"; i = end; pattern = true; }
+    }
+    out += c;
+  }
+  return pattern ? out : "";
+}
+
+// names says that a pattern has a letter of the name: all files that begin with
+// a dot are no place, and as likely a pattern of another kind.
+function names(shape: string): bool {
+  for (let i = 0; i < shape.length; i++) if (letter(lower(shape.charCodeAt(i)))) return true;
+  return false;
+}
+
+// fits compares a part of a path, and its shape, with a name. A pattern has to
+// begin like the name.
+function fits(part: string, shape: string, name: string): bool {
+  if (shape == "") return part == name;
+  if (shape.charCodeAt(0) != name.charCodeAt(0)) return false;
+  let star = -1, back = 0, n = 0, p = 0;
+  while (n < name.length) {
+    const c = p < shape.length ? shape.charCodeAt(p) : 0;
+    if (c == 0x2a) { star = p++; back = n; }
+    else if (c == 0x3f || c == name.charCodeAt(n)) { p++; n++; }
+    else if (star >= 0) { p = star + 1; n = ++back; }
+    else return false;
+  }
+  while (p < shape.length && shape.charCodeAt(p) == 0x2a) p++;
+  return p == shape.length;
 }
 
 // Sets for the first look: most paths are none of these.
@@ -76,22 +121,22 @@ function place(path: string): string {
   }
   if (clean.length == 0) return "";
   const last = clean[clean.length - 1];
-  const star = wild(last);
-  if (star < 0) {
+  const pattern = shape(last);
+  if (pattern == "") {
     if (FILE_SET.has(last)) return last;
-  } else {
-    for (let i = 0; i < FILES.length; i++) if (fits(last, star, FILES[i])) return FILES[i];
+  } else if (names(pattern)) {
+    for (let i = 0; i < FILES.length; i++) if (fits(last, pattern, FILES[i])) return FILES[i];
   }
   for (let i = 0; i < clean.length; i++) {
-    const star = wild(clean[i]);
-    if (star < 0) {
+    const pattern = shape(clean[i]);
+    if (pattern == "") {
       if (!DIR_INDEX.has(clean[i])) continue;
       const found = below(DIRS[DIR_INDEX.get(clean[i])], clean, i, last, path);
       if (found != "") return found;
       continue;
     }
     for (let d = 0; d < DIRS.length; d++) {
-      if (!fits(clean[i], star, DIRS[d][0])) continue;
+      if (!fits(clean[i], pattern, DIRS[d][0]) || DIRS[d][1] == "*" && !names(pattern)) continue;
       const found = below(DIRS[d], clean, i, last, path);
       if (found != "") return found;
     }
@@ -105,8 +150,7 @@ function below(dir: string[], clean: string[], i: i32, last: string, path: strin
   if (dir[1] == "*") return dir[0];
   for (let n = 1; n < dir.length && i + 1 < clean.length; n++) {
     const next = clean[i + 1];
-    const star = wild(next);
-    if (star != 0 && !fits(next, star, dir[n])) continue;
+    if (wild(next) != 0 && !fits(next, shape(next), dir[n])) continue;
     if (dir[n] == "modules" && clean.indexOf("hooks", i) < 0 && last != "config") continue;
     return dir[0] + "/" + dir[n];
   }
@@ -152,7 +196,7 @@ function command(argv: string[]): string {
   if (name == "direnv" && (first == "allow" || first == "permit" || first == "grant")) return "the list of allowed .envrc files";
   if ((name == "claude" || name == "codex" || name == "gemini" || name == "qwen" || name == "opencode") && (first == "mcp" || first == "config" || first == "plugin" || first == "extensions")) return "the configuration of " + name;
   if (name == "git") return git(argv);
-  let reads = READERS.has(name);
+  let reads = READERS.has(name) && !(name == "yq" && inPlace(argv)) && !(name == "sort" && gives(argv, "-o", "--output"));
   if ((name == "sed" || name == "awk" || name == "gawk") && !inPlace(argv)) reads = true;
   if (reads) return "";
   if (COPIERS.has(name)) {
@@ -173,6 +217,11 @@ function command(argv: string[]): string {
 
 function targets(argv: string[]): bool {
   for (let i = 1; i < argv.length; i++) if (argv[i].startsWith("-t") || argv[i].startsWith("--target")) return true;
+  return false;
+}
+
+function gives(argv: string[], short: string, long: string): bool {
+  for (let i = 1; i < argv.length; i++) if (argv[i].startsWith(short) || argv[i].startsWith(long)) return true;
   return false;
 }
 

@@ -20,6 +20,7 @@ const (
 	links
 	changesDir
 	prints
+	filters // by the program in the first word
 )
 
 func init() {
@@ -27,6 +28,7 @@ func init() {
 	shell.Register(copies, "cp mv install rsync scp")
 	shell.Register(greps, "grep egrep fgrep rg ag ack zgrep")
 	shell.Register(finds, "find gfind bfs fd fdfind")
+	shell.Register(filters, "sed gsed awk gawk mawk nawk jq yq gojq jaq")
 	shell.Register(gits, "git")
 	shell.Register(links, "ln")
 	shell.Register(changesDir, "cd pushd")
@@ -53,7 +55,8 @@ var printers = []string{
 	"gh auth token", "gh auth status -t", "gh auth status --show-token", "gcloud auth print-access-token", "gcloud auth print-identity-token", "gcloud auth application-default print-access-token", "az account get-access-token",
 	"aws configure get", "aws configure export-credentials", "aws sts get-session-token", "aws secretsmanager get-secret-value", "gcloud secrets versions access",
 	"vault kv get", "vault read", "op read", "op item get", "pass show", "bw get", "security find-generic-password", "security find-internet-password", "secret-tool lookup",
-	"git credential fill", "heroku auth:token", "gpg --export-secret-keys", "doppler secrets", "npm token", "kubectl config view --raw", "chamber read", "sops -d", "sops --decrypt", "age -d",
+	"git credential fill", "heroku auth:token", "gpg --export-secret-keys", "doppler secrets", "npm token", "kubectl config view --raw", "kubectl create token", "chamber read", "chamber export", "keyring get", "lpass show", "gopass show", "ansible-vault view", "ansible-vault decrypt", "terraform state pull", "tofu state pull",
+	"aws ssm get-parameter --with-decryption", "aws ssm get-parameters --with-decryption", "aws ssm get-parameters-by-path --with-decryption", "aws ecr get-login-password", "aws codeartifact get-authorization-token", "az keyvault secret show", "sops -d", "sops --decrypt", "age -d",
 }
 
 //go:wasmexport guard_config_v1
@@ -208,6 +211,12 @@ func (j *judge) command(argv []string) string {
 		args = args[:max(0, n)]
 	case kind&greps != 0:
 		args = withoutPattern(args)
+	case kind&filters != 0:
+		args = withoutScript(args)
+	case kind&shell.Interpret != 0:
+		args = withoutCode(args)
+	case name == "openssl" && len(args) > 0 && (args[0] == "x509" || args[0] == "verify" || args[0] == "crl"):
+		return "" // what these show of a file is public
 	}
 	return j.words(name, args)
 }
@@ -236,10 +245,13 @@ func (j *judge) words(name string, args []string) string {
 		if i > 0 && uses[args[i-1]] && !(args[i-1] == "-i" && name == "sed") || given && uses[option] || strings.HasPrefix(w, "of=") {
 			continue
 		}
+		if i > 0 && strings.HasPrefix(args[i-1], "-") && letterless(w) {
+			continue // the value of an option: -run '.*'
+		}
 		if what := j.secret(w); what != "" {
 			return what
 		}
-		if given {
+		if given && !letterless(value) {
 			if what := j.secret(strings.TrimPrefix(value, "@")); what != "" {
 				return what
 			}
@@ -258,6 +270,9 @@ func (j *judge) words(name string, args []string) string {
 				}
 			}
 		}
+		if (has.colon || strings.Contains(w, ".") || strings.Contains(w, "/")) && linkLocal(w) {
+			return "the metadata service " + metadata[0]
+		}
 		for _, host := range metadata {
 			if len(w) >= len(host) && strings.Contains(w, host) {
 				return "the metadata service " + host
@@ -267,7 +282,37 @@ func (j *judge) words(name string, args []string) string {
 	return ""
 }
 
-var metadata = []string{"169.254.169.254", "metadata.google.internal", "169.254.170.2", "100.100.100.200"}
+var metadata = []string{"169.254.169.254", "metadata.google.internal", "169.254.170.2", "100.100.100.200", "fd00:ec2::254"}
+
+// linkLocal reports whether a URL's host is the first metadata service, in one of
+// the ways in which inet_aton(3) reads numbers: fewer parts, octal, hexadecimal.
+func linkLocal(url string) bool {
+	_, host, ok := strings.Cut(url, "://")
+	if !ok {
+		host = url
+	}
+	if end := strings.IndexAny(host, "/?#"); end >= 0 {
+		host = host[:end]
+	}
+	host = host[strings.LastIndexByte(host, '@')+1:]
+	host, _, _ = strings.Cut(host, ":")
+	if host == "" || host[0] < '0' || host[0] > '9' || len(host) > 64 {
+		return false
+	}
+	parts := strings.Split(strings.TrimSuffix(host, "."), ".")
+	sum := uint64(0)
+	for i, part := range parts {
+		n, err := strconv.ParseUint(part, 0, 32)
+		if err != nil || len(parts) > 4 {
+			return false
+		}
+		if i < len(parts)-1 {
+			n <<= 24 - 8*i
+		}
+		sum += n
+	}
+	return sum == 0xa9fea9fe
+}
 
 // marks are the characters of a word that ask for a closer look.
 type marks struct{ expands, equals, at, colon bool }
@@ -300,6 +345,17 @@ func plain(w string) bool {
 	return true
 }
 
+// letterless: a pattern that names nothing, as likely of another kind as one of
+// files.
+func letterless(w string) bool {
+	for i := range len(w) {
+		if c := w[i] | 0x20; c >= 'a' && c <= 'z' {
+			return false
+		}
+	}
+	return true
+}
+
 // withoutPattern drops what a grep looks for.
 func withoutPattern(args []string) []string {
 	for i, w := range args {
@@ -308,6 +364,54 @@ func withoutPattern(args []string) []string {
 		}
 		if !strings.HasPrefix(w, "-") {
 			return append(append([]string{}, args[:i]...), args[i+1:]...)
+		}
+	}
+	return args
+}
+
+// withoutScript drops the program of a filter: the first word that is no option,
+// unless options give it. One that speaks of a secret stays, for it can read.
+func withoutScript(args []string) []string {
+	for i, w := range args {
+		given := w == "-e" || w == "--expression"
+		switch {
+		case given && i+1 < len(args):
+			i++
+		case w == "-f" || w == "--file" || w == "--from-file":
+			return args
+		case strings.HasPrefix(w, "-"):
+			continue
+		}
+		if spoken(args[i]) != "" {
+			return args
+		}
+		rest := append(append([]string{}, args[:i]...), args[i+1:]...)
+		if given {
+			return append(rest[:i-1:i-1], withoutExpressions(rest[i:])...)
+		}
+		return rest
+	}
+	return args
+}
+
+// withoutExpressions drops what stands behind each other -e.
+func withoutExpressions(args []string) (out []string) {
+	for i := 0; i < len(args); i++ {
+		if (args[i] == "-e" || args[i] == "--expression") && i+1 < len(args) && spoken(args[i+1]) == "" {
+			i++
+			continue
+		}
+		out = append(out, args[i])
+	}
+	return out
+}
+
+// withoutCode drops what stands behind -e, -pe or -c: no path, and looked at as
+// text, for it can't be read.
+func withoutCode(args []string) []string {
+	for i, w := range args[:max(0, len(args)-1)] {
+		if n := len(w); n > 1 && w[0] == '-' && w[1] != '-' && strings.IndexByte("ecE", w[n-1]) >= 0 {
+			return append(append([]string{}, args[:i+1]...), args[i+2:]...)
 		}
 	}
 	return args
@@ -323,6 +427,13 @@ func (j *judge) find(args []string) string {
 	}
 	if !runs {
 		return ""
+	}
+	for _, w := range args { // fd and -regex take regular expressions
+		if plain := strings.ReplaceAll(strings.TrimSuffix(strings.TrimPrefix(w, "^"), "$"), "\\", ""); plain != w {
+			if what := j.secret(plain); what != "" {
+				return what
+			}
+		}
 	}
 	return j.words("find", args)
 }

@@ -21,6 +21,17 @@ var known = func() map[string]bool {
 	return m
 }()
 
+// hidden are those that patterns are held against, and some that begin alike.
+var hidden = func() []string {
+	out := []string{".env.local", ".env.production", ".env.development", ".env.staging", ".env.test"}
+	for _, f := range files {
+		if f[0] == '.' || strings.HasPrefix(f, "id_") {
+			out = append(out, f)
+		}
+	}
+	return out
+}()
+
 var ends = map[string]bool{".pem": true, ".key": true, ".p12": true, ".pfx": true, ".jks": true, ".keystore": true, ".kdbx": true, ".ppk": true, ".env": true, ".agekey": true}
 
 type place struct {
@@ -56,25 +67,102 @@ func public(name, end string) bool {
 	return name == "known_hosts" || name == "known_hosts.old" || name == "config" || name == "authorized_keys"
 }
 
-// wild is where a pattern in a part of a path begins, or -1.
-func wild(part string) int {
-	for i := range len(part) {
-		switch part[i] {
-		case '*', '?', '[', '{':
-			return i
-		}
+// shape is the pattern that the shell sees in a part of a path, made of * and ?
+// alone: a bracket is one character, whatever the shell expands is any text. It
+// is "" if there is none.
+func shape(part string) string {
+	at := strings.IndexAny(part, "*?[$`")
+	if at < 0 {
+		return ""
 	}
-	return -1
+	b := append(make([]byte, 0, len(part)), part[:at]...)
+	pattern := false
+	for i := at; i < len(part); i++ {
+		c := part[i]
+		switch c {
+		case '*', '?':
+			pattern = true
+		case '[':
+			if n := bracket(part[i:]); n > 0 {
+				c, i, pattern = '?', i+n, true
+			}
+		case '$', '`':
+			if n := expansion(part[i:]); n > 0 {
+				c, i, pattern = '*', i+n, true
+			}
+		}
+		b = append(b, c)
+	}
+	if !pattern {
+		return ""
+	}
+	return string(b)
 }
 
-// fits compares a part of a path with a name; star is where a pattern in it
-// begins, or -1. A pattern fits what it may become if it begins with at least
-// one letter of the name.
-func fits(part string, star int, name string) bool {
-	if star >= 0 {
-		return star > 0 && strings.HasPrefix(name, part[:star])
+// bracket is where a bracket at the beginning is closed, 0 if it is not.
+func bracket(s string) int {
+	from := 1
+	if len(s) > 1 && (s[1] == '!' || s[1] == '^') {
+		from++
 	}
-	return part == name
+	if len(s) <= from { // the first one in it stands for itself
+		return 0
+	}
+	n := strings.IndexByte(s[from+1:], ']')
+	if n < 0 {
+		return 0
+	}
+	return from + 1 + n
+}
+
+// expansion is where the variable or command at the beginning ends, 0 if there
+// is none.
+func expansion(s string) int {
+	if len(s) < 2 {
+		return 0
+	}
+	switch c := s[1]; {
+	case s[0] == '`' || c == '(':
+		return len(s) - 1
+	case c == '{':
+		if n := strings.IndexByte(s, '}'); n > 0 {
+			return n
+		}
+		return len(s) - 1
+	}
+	n := 1
+	for n < len(s) && (s[n] == '_' || s[n] >= 'a' && s[n] <= 'z' || s[n] >= 'A' && s[n] <= 'Z' || s[n] >= '0' && s[n] <= '9') {
+		n++
+	}
+	return n - 1
+}
+
+// fits compares a part of a path, and its shape, with a name. A pattern has to
+// begin with at least one letter of the name.
+func fits(part, shape, name string) bool {
+	if shape == "" {
+		return part == name
+	}
+	if shape[0] != name[0] {
+		return false
+	}
+	star, back, n, p := -1, 0, 0, 0
+	for n < len(name) {
+		switch {
+		case p < len(shape) && shape[p] == '*':
+			star, back = p, n
+			p++
+		case p < len(shape) && (shape[p] == '?' || shape[p] == name[n]):
+			p++
+			n++
+		case star >= 0:
+			back++
+			p, n = star+1, back
+		default:
+			return false
+		}
+	}
+	return strings.Trim(shape[p:], "*") == ""
 }
 
 // secret returns what a path names that is secret, or "".
@@ -105,9 +193,9 @@ func secret(path string) string {
 	if known[last] {
 		return last
 	}
-	if at := wild(last); at > 0 {
-		for _, f := range files {
-			if (f[0] == '.' || strings.HasPrefix(f, "id_")) && strings.HasPrefix(f, last[:at]) {
+	if pattern := shape(last); pattern != "" {
+		for _, f := range hidden {
+			if fits(last, pattern, f) {
 				return f
 			}
 		}
@@ -136,17 +224,17 @@ func secret(path string) string {
 		if near == nil {
 			continue
 		}
-		star := wild(part)
+		pattern := shape(part)
 		for _, d := range near {
-			if !fits(part, star, d.dir) || d.dir == "etc" && i > 0 || d.dir == "gcloud" && !(i > 0 && parts[i-1] == ".config") || d.dir == "self" && !(i > 0 && parts[i-1] == "proc") {
+			if !fits(part, pattern, d.dir) || d.dir == "etc" && i > 0 || d.dir == "gcloud" && !(i > 0 && parts[i-1] == ".config") || d.dir == "self" && !(i > 0 && parts[i-1] == "proc") {
 				continue
 			}
 			if d.files == nil {
 				return d.dir
 			}
-			star := wild(parts[i+1])
+			pattern := shape(parts[i+1])
 			for _, f := range d.files {
-				if fits(parts[i+1], star, f) || strings.HasPrefix(parts[i+1], "*") {
+				if fits(parts[i+1], pattern, f) || strings.HasPrefix(parts[i+1], "*") {
 					return d.dir + "/" + f
 				}
 			}
