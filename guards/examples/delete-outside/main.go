@@ -20,7 +20,7 @@ const (
 )
 
 func init() {
-	shell.Register(deletes, "rm grm srm rmdir unlink shred trash trash-put rimraf del del-cli remove-item")
+	shell.Register(deletes, "rm grm srm rmdir unlink shred trash trash-put rimraf del del-cli remove-item gvfs-trash send2trash")
 	shell.Register(finds, "find gfind bfs")
 	shell.Register(moves, "cd pushd chdir popd")
 	shell.Register(fds, "fd fdfind")
@@ -123,6 +123,12 @@ func (j *judge) outside(dir, word string) string {
 	p, ok := shell.Resolve(dir, word)
 	if !ok {
 		j.unknown = true
+		j.reads = j.reads || positional(word)
+		if strings.Contains(word, "$(") || strings.Contains(word, "`") {
+			if named := j.named(word); named != "" {
+				return named // what is deleted is made of a path outside
+			}
+		}
 		if dir == "" && !shell.Dynamic(word) && (word == ".." || strings.HasPrefix(word, "../")) {
 			return word
 		}
@@ -181,12 +187,19 @@ func (j *judge) command(argv []string) string {
 		return j.find(dir, argv)
 	case kind&syncs != 0:
 		for _, w := range argv[1:] {
-			if strings.HasPrefix(w, "--del") || w == "--remove-source-files" {
+			switch {
+			case strings.HasPrefix(w, "--del"):
 				return j.outside(dir, argv[len(argv)-1])
+			case w == "--remove-source-files":
+				return j.operands(dir, argv[1:len(argv)-1])
 			}
 		}
 	case kind&gits != 0:
 		return j.git(dir, argv)
+	case name == "gio" && len(argv) > 2 && (argv[1] == "trash" || argv[1] == "remove"),
+		name == "rclone" && len(argv) > 2 && (argv[1] == "delete" || argv[1] == "purge" || argv[1] == "deletefile" || argv[1] == "rmdir"),
+		name == "cmake" && len(argv) > 3 && argv[1] == "-E" && strings.HasPrefix(argv[2], "remove"):
+		return j.operands(dir, argv[2:])
 	case kind&renames != 0:
 		if len(argv) > 2 && argv[len(argv)-1] == "/dev/null" {
 			return j.operands(dir, argv[1:len(argv)-1])
@@ -219,6 +232,28 @@ func (j *judge) chdir(name, dir string, argv []string) {
 			return
 		}
 	}
+}
+
+// positional: the word is an argument of the function or script that it stands in.
+func positional(word string) bool {
+	for _, p := range []string{"$1", "$2", "$@", "$*", "${1", "${2", "${@", "${*"} {
+		if strings.Contains(word, p) {
+			return true
+		}
+	}
+	return false
+}
+
+// named returns the first path outside that is a word of a substitution.
+func (j *judge) named(substitution string) string {
+	for w := range strings.FieldsFuncSeq(substitution, func(c rune) bool { return strings.ContainsRune(" \t\n\"'()`;|&<>", c) }) {
+		if !shell.Dynamic(w) && (strings.HasPrefix(w, "/") && !strings.HasPrefix(w, "/dev/") && !strings.HasPrefix(w, "/bin/") && !strings.HasPrefix(w, "/usr/bin/") || strings.HasPrefix(w, "~")) {
+			if p := j.outside(j.dir, w); p != "" {
+				return p
+			}
+		}
+	}
+	return ""
 }
 
 func (j *judge) operands(dir string, args []string) string {
@@ -314,7 +349,7 @@ func (j *judge) git(dir string, argv []string) string {
 				dir = to
 			}
 			i++
-		case w == "clean" || w == "worktree" && i+1 < len(argv) && argv[i+1] == "remove":
+		case w == "clean" || w == "rm" || w == "worktree" && i+1 < len(argv) && argv[i+1] == "remove":
 			cleans = true
 			if w == "worktree" {
 				return j.operands(dir, argv[i+2:])
@@ -342,7 +377,7 @@ func (j *judge) tool() int32 {
 	return guard.Pass
 }
 
-var signs = shell.NewSigns("rm", "rmdir", "unlink", "shred", "rmtree", "os.remove", "os.unlink", "remove", "removeall", "rmsync", "unlinksync", "rimraf", "remove-item", "fileutils.rm_rf", "rm_rf", "-delete")
+var signs = shell.NewSigns("rm", "rmdir", "unlink", "shred", "rmtree", "os.remove", "os.unlink", "remove", "removeall", "rmsync", "removesync", "unlinksync", "rimraf", "remove-item", "fileutils.rm_rf", "rm_rf", "-delete")
 
 // spoken returns a path outside that a text gives to a variable, to a function
 // or to a list, if it speaks of deleting too.
@@ -354,7 +389,8 @@ func (j *judge) spoken(text string) string {
 		if c := text[i]; c != '/' && c != '~' && !(c == '$' && (strings.HasPrefix(text[i:], "$HOME") || strings.HasPrefix(text[i:], "${HOME}"))) && !(c == '.' && strings.HasPrefix(text[i:], "../")) {
 			continue
 		}
-		if fallback := i > 1 && text[i-1] == '-' && text[i-2] == ':'; i > 0 && !fallback && strings.IndexByte("=('\" \t\n[,", text[i-1]) < 0 {
+		fallback := i > 1 && text[i-1] == '-' && text[i-2] == ':'
+		if i > 0 && !fallback && strings.IndexByte("=('\" \t\n[,", text[i-1]) < 0 {
 			continue
 		}
 		if i > 1 && (text[i-1] == '"' || text[i-1] == '\'') && strings.IndexByte(" \t\n=([,:", text[i-2]) < 0 {
@@ -369,6 +405,9 @@ func (j *judge) spoken(text string) string {
 			end++
 		}
 		p := text[i:end]
+		if fallback {
+			p = strings.Replace(p, "}", "", 1) // "${TMPDIR:-/tmp}/x"
+		}
 		if p == "/" && !j.unknown && !j.unseen || strings.HasPrefix(p, "/dev/") || strings.HasPrefix(p, "/bin/") || strings.HasPrefix(p, "/usr/bin/") || strings.HasPrefix(p, "//") {
 			continue
 		}
