@@ -12,7 +12,7 @@
  */
 #include "../shell/shell.h"
 
-#define FETCHERS "curl wget wget2 fetch aria2c http https xh httpie nc ncat netcat socat lwp-request lynx ftp tftp curlie gsutil get gh glab aws rclone scp rsync sftp "
+#define FETCHERS "curl wget wget2 fetch aria2c http https xh httpie nc ncat netcat socat lwp-request lynx w3m links elinks telnet dig ftp tftp curlie gsutil get gh glab aws rclone scp rsync sftp "
 #define DECODERS "base64 base32 basenc uudecode gunzip zcat bzcat xzcat zstdcat rev tr "
 
 enum { FETCHES = OWN, DECODES = OWN * 2, WITH_OPTION = OWN * 4, PRINTS = OWN * 8, REMOTE = OWN * 16, POWERSHELL = OWN * 32, EVAL = OWN * 64, OTHER_SHELL = OWN * 128 };

@@ -9,12 +9,12 @@
  */
 #include "../shell/shell.h"
 
-#define BECOME "sudo sudoedit doas su runuser pkexec gosu su-exec run0 visudo vipw vigr nsenter setcap chpasswd machinectl newgrp sg dzdo please sudo-rs runas ksu "
+#define BECOME "sudo sudoedit doas su runuser pkexec gosu su-exec run0 visudo vipw vigr nsenter setcap chpasswd machinectl newgrp sg dzdo please sudo-rs runas ksu gksu gksudo kdesu kdesudo lxsudo pfexec calife super "
 #define READERS "cat less more head tail grep egrep fgrep rg ls stat file wc diff cmp cut sort uniq getent test [ [[ echo printf find git man id sha256sum md5sum tree which type bat jq "
 #define ENGINES "docker podman nerdctl docker-compose "
 
 enum { BECOMES = OWN, READS = OWN * 2, ENGINE = OWN * 4, MODES = OWN * 8, GROUPS = OWN * 16 };
-const char *const lists[] = {KINDS, BECOME, READERS, ENGINES, "chmod install mkdir ", "usermod gpasswd adduser addgroup groupmod useradd ", 0};
+const char *const lists[] = {KINDS, BECOME, READERS, ENGINES, "chmod install mkdir ", "usermod gpasswd adduser addgroup groupmod useradd groupmems ", 0};
 
 static int deny(const char *what, const char *instead) {
 	return gp_verdict(GP_DENY, what, ". This session has the rights that it needs: ", instead, 0);
@@ -69,6 +69,7 @@ static const char *engine(char **argv, int argc) {
 		if (starts(w, "--privileged") && !gp_equal(w, "--privileged=false")) return "a privileged container";
 		if (gp_equal(w, "--pid=host") || gp_equal(w, "--userns=host") || (among(w, "--pid --userns ") && gp_equal(next, "host"))) return "a container in the namespaces of the host";
 		if (starts(w, "--cap-add") && (mentions(w, "all") || mentions(w, "sys_admin") || mentions(w, "cap_sys_admin") || mentions(next, "all") || mentions(next, "sys_admin") || mentions(next, "cap_sys_admin"))) return "a container with all capabilities";
+		if (gp_equal(w, "--allow=security.insecure") || (gp_equal(w, "--allow") && gp_equal(next, "security.insecure"))) return "a build without confinement";
 		if (starts(w, "--security-opt") && (mentions(w, "unconfined") || mentions(next, "unconfined"))) return "a container without confinement";
 		if ((among(w, "-v --volume ") && whole(next)) || (starts(w, "--volume=") && whole(w + 9)) || (starts(w, "-v/") && whole(w + 2))) return "a container with a system directory of the host";
 		if (starts(w, "--mount")) {
@@ -102,6 +103,12 @@ static int command(char **argv, int argc) {
 		for (int i = 1; i < argc; i++)
 			for (int g = 0; g < 7; g++)
 				if (mentions(argv[i], ((const char *const[]){"sudo", "wheel", "docker", "root", "admin", "lxd", "disk"})[g])) return deny("membership in a privileged group", "work as the user that you are");
+	if (kinds & GROUPS)
+		for (int i = 1; i + 1 < argc; i++)
+			if (among(argv[i], "-u --uid -ou ") && gp_equal(argv[i + 1], "0")) return deny("another account with the rights of root", "work as the user that you are");
+	if (gp_equal(name, "kubectl"))
+		for (int i = 1; i < argc; i++)
+			if (gp_equal(argv[i], "--privileged") || gp_equal(argv[i], "--profile=sysadmin") || (i > 1 && gp_equal(argv[i - 1], "--profile") && gp_equal(argv[i], "sysadmin"))) return deny("a privileged container", "run the container without that option");
 	if (kinds & ENGINE) {
 		const char *what = engine(argv, argc);
 		if (what) return deny(what, "run the container without that option, with the directory of the project as its volume");
