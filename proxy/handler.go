@@ -54,6 +54,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
+	defer drain(r)
 	// The path without our own prefixes decides.
 	route, guarded := wire.Match(t.path)
 	switch {
@@ -111,6 +112,16 @@ func Shield(next http.Handler, hosts []string, token string) http.Handler {
 		}
 		next.ServeHTTP(w, r)
 	})
+}
+
+// drain reads what is left of a body that was answered before its end. A client
+// that still writes when its connection is closed does not get to see why. More
+// than as much again as a body may have is not waited for; nor is one that has
+// not been asked for yet.
+func drain(r *http.Request) {
+	if r.Header.Get("Expect") == "" {
+		io.CopyN(io.Discard, r.Body, MaxBody)
+	}
 }
 
 const tokenHeader = "X-Guardproxy-Token"

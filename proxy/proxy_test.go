@@ -389,6 +389,8 @@ func TestBadRequests(t *testing.T) {
 			{"not gzip", `{}`, "gzip", "not gzip", false},
 			{"cut gzip", gz([]byte(`{"messages":[]}`))[:20], "gzip", "could not be read to its end", false},
 			{"an unknown encoding", `{}`, "br", `"br" is not supported`, false},
+			{"much in an unknown encoding", string(big[:4<<20]), "br", `"br" is not supported`, false},
+			{"much that is not gzip", string(big[:4<<20]), "gzip", "not gzip", false},
 			{"gzip", gz([]byte(`{"messages":[]}`)), "gzip", "", true},
 			{"zstd", zs([]byte(`{"messages":[]}`)), "zstd", "", true},
 		} {
@@ -409,6 +411,19 @@ func TestBadRequests(t *testing.T) {
 			if msg := errorText(t, path, body); !strings.Contains(msg, c.want) || !strings.HasPrefix(msg, "guardproxy: ") {
 				t.Errorf("%s %s: %q does not say %q", path, c.name, msg, c.want)
 			}
+		}
+	}
+}
+
+// Whoever sends a large body to where it can't go is told so: the connection is
+// not closed on them while they write.
+func TestAnswersBeforeTheEndOfABody(t *testing.T) {
+	r := newRig(t, answering(`{}`))
+	body := strings.Repeat("x", 8<<20)
+	for path, want := range map[string]int{"/v1/nowhere": 501, "/u/nobody/v1/messages": 400, "/v1/messages": 400} {
+		status, _, answer := r.send(path, body)
+		if status != want || !strings.Contains(answer, "guardproxy: ") {
+			t.Errorf("%s: %d %s, want %d", path, status, answer, want)
 		}
 	}
 }
